@@ -1,7 +1,7 @@
 /** The built daemon as the scenarios use it: over HTTP, with a look at its processes. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { SystemStatus } from '../protocol/routes/system.ts';
+import type { SystemStatus } from '../protocol/routes/operations/system-rows.ts';
 import type { Config } from '../supervisor/config.ts';
 import type { EventLoopDelay } from '../supervisor/operations/event-loop.ts';
 import { TestGateway } from '../testing/gateway.ts';

@@ -2,7 +2,7 @@
 import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
 import type { AppRecord } from '../protocol/answers.ts';
-import type { SystemStatus } from '../protocol/routes/system.ts';
+import type { SystemStatus } from '../protocol/routes/operations/system-rows.ts';
 import type { GatewayError } from './gateway.ts';
 
 export type GatewayState = {

@@ -2,13 +2,13 @@
  * Shapes of HTTP answers that the routes give and the CLI reads (specification, "Conventions of HTTP"). Times in milliseconds
  * since the epoch.
  */
-import type { ACTIVITY, ACTIVITY_POINT, APP } from './routes/apps.ts';
-import type { AUTOMATION, LISTED_RUN, TRIGGER, UPCOMING } from './routes/automations.ts';
-import type { TEMPLATE } from './routes/new-apps.ts';
-import type { UPLOAD } from './routes/publications.ts';
-import type { APP_TEST, APP_TESTS } from './routes/sessions.ts';
-import type { TRASHED } from './routes/trash.ts';
-import type { VERSION } from './routes/versions.ts';
+import type { ACTIVITY, ACTIVITY_POINT, APP } from './routes/apps/apps-rows.ts';
+import type { TEMPLATE } from './routes/apps/new-apps-rows.ts';
+import type { UPLOAD } from './routes/apps/publications.ts';
+import type { TRASHED } from './routes/apps/trash-rows.ts';
+import type { VERSION } from './routes/apps/versions-rows.ts';
+import type { APP_TEST, APP_TESTS } from './routes/authoring/sessions-rows.ts';
+import type { AUTOMATION, LISTED_RUN, TRIGGER, UPCOMING } from './routes/automations/automations-rows.ts';
 import type { Of } from './shapes/schema.ts';
 
 export type AppRecord = Of<typeof APP>;

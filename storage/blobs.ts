@@ -6,7 +6,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, lstat, open, opendir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { appOfKey, isDraftKey } from '../protocol/ids.ts';
-import type { FILE, FILE_ROW } from '../protocol/routes/files.ts';
+import type { FILE, FILE_ROW } from '../protocol/routes/apps/files-rows.ts';
 import type { Of } from '../protocol/shapes/schema.ts';
 import { exists, inParallel, isMissing, namesIn } from './files/atomic-file.ts';
 import type { Layout } from './layout.ts';

@@ -2,8 +2,8 @@
 import { MODEL_APIS, PERMISSION_POLICIES, RUNNER_KINDS } from '../protocol/agents/agents.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { CHANNEL_KINDS } from '../protocol/notices.ts';
-import { BACKUP_SCHEDULE } from '../protocol/routes/backups.ts';
-import { SIGN_IN_HOURS } from '../protocol/routes/sign-in.ts';
+import { BACKUP_SCHEDULE } from '../protocol/routes/operations/backups-rows.ts';
+import { SIGN_IN_HOURS } from '../protocol/routes/operations/sign-in-rows.ts';
 import { PATTERN_FORM } from '../protocol/rules/egress.ts';
 import { closed, formatted, integer, listOf, matching, oneOf, type Schema } from '../protocol/shapes/schema.ts';
 import { shape } from '../protocol/shapes/shape.ts';

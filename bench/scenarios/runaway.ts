@@ -1,5 +1,5 @@
 /** One app whose handler never ends, called again and again, beside nine that behave. */
-import type { SystemStatus } from '../../protocol/routes/system.ts';
+import type { SystemStatus } from '../../protocol/routes/operations/system-rows.ts';
 import { Client } from '../../testing/clients.ts';
 import { eventually } from '../../testing/waiting.ts';
 import { APP, ROWS } from '../bench-app.ts';

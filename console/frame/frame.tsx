@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import type { AppRecord } from '../../protocol/answers.ts';
 import { withQuery } from '../../protocol/http/addresses.ts';
-import type { SystemStatus } from '../../protocol/routes/system.ts';
+import type { SystemStatus } from '../../protocol/routes/operations/system-rows.ts';
 import { type Address, hrefOf, useAddress } from '../address.ts';
 import { helpAbout } from '../docs/pages.ts';
 import { GatewayError, gateway, get, post } from '../gateway.ts';

@@ -1,7 +1,7 @@
 /** Backups: the schedule and how the last ones went, those that are kept, one made now, and how to restore one. */
 import { useEffect, useState } from 'preact/hooks';
 import { route } from '../../protocol/http/addresses.ts';
-import type { BackupFile, BackupStatus } from '../../protocol/routes/backups.ts';
+import type { BackupFile, BackupStatus } from '../../protocol/routes/operations/backups-rows.ts';
 import { get, post, put, remove } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';

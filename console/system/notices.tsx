@@ -1,6 +1,6 @@
 /** Notices: the ways by which they reach people and how each does, a test, and the browsers that show them. */
 import { useState } from 'preact/hooks';
-import type { ChannelStatus, TestResult } from '../../protocol/routes/notices.ts';
+import type { ChannelStatus, TestResult } from '../../protocol/routes/operations/notices-rows.ts';
 import { get, post } from '../gateway.ts';
 import { usePolled } from '../polled.ts';
 import { notify } from '../ui/notice.tsx';

@@ -1,6 +1,6 @@
 /** The process tree live: memory, CPU, mailboxes, restarts, why each ended last, and how writers group their commits. */
 import type { ComponentChildren } from 'preact';
-import type { SystemStatus } from '../../protocol/routes/system.ts';
+import type { SystemStatus } from '../../protocol/routes/operations/system-rows.ts';
 import { hrefOf } from '../address.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { BYTE_STEPS, Chart } from '../ui/chart.tsx';

@@ -1,5 +1,5 @@
 /** Keeps samples of the gateway's status while the console is open, for its charts. */
-import type { SystemStatus } from '../../protocol/routes/system.ts';
+import type { SystemStatus } from '../../protocol/routes/operations/system-rows.ts';
 
 /** `cpu` is in cores; rates are per second; null in the first sample. */
 type Sample = {

@@ -1,5 +1,5 @@
 /** How long browsers stay signed in: shown, and changed unless the configuration says it. */
-import type { SignInLength } from '../../protocol/routes/sign-in.ts';
+import type { SignInLength } from '../../protocol/routes/operations/sign-in-rows.ts';
 import { get, put } from '../gateway.ts';
 import { usePolled } from '../polled.ts';
 import { notify } from '../ui/notice.tsx';

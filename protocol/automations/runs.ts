@@ -1,6 +1,6 @@
 /** Types of runs of automations: the record of each, and the events that its followers get (specification, "Runs"). */
 import type { ErrorBody } from '../errors.ts';
-import type { INSIGHTS, NODE, RUN, RUN_SUMS, USAGE } from '../routes/runs.ts';
+import type { INSIGHTS, NODE, RUN, RUN_SUMS, USAGE } from '../routes/automations/runs-rows.ts';
 import type { Of } from '../shapes/schema.ts';
 
 /** A run as the API gives it. Times are milliseconds since the epoch; `output` and `input` are JSON values, cut at 64 KiB. */

@@ -1,29 +1,29 @@
 /** Lists the resources of the gateway, in the order of the reference. */
-import { AGENTS } from './agents.ts';
-import { APPS } from './apps.ts';
-import { AUTOMATIONS } from './automations.ts';
-import { BACKUPS } from './backups.ts';
-import { CHAT } from './chat.ts';
-import { CODE } from './code.ts';
-import { CONVERSATIONS } from './conversations.ts';
-import { DRAFTS } from './drafts.ts';
-import { FILES } from './files.ts';
-import { MCP } from './mcp.ts';
-import { NEW_APPS } from './new-apps.ts';
-import { NOTICES } from './notices.ts';
-import { PAGES } from './pages.ts';
+import { AGENTS } from './agents/agents-rows.ts';
+import { CHAT } from './agents/chat-rows.ts';
+import { CONVERSATIONS } from './agents/conversations-rows.ts';
+import { MCP } from './agents/mcp-rows.ts';
+import { APPS } from './apps/apps-rows.ts';
+import { FILES } from './apps/files-rows.ts';
+import { NEW_APPS } from './apps/new-apps-rows.ts';
+import { PAGES } from './apps/pages-rows.ts';
+import { SECRETS } from './apps/secrets-rows.ts';
+import { SETTINGS_AND_PREFERENCES } from './apps/settings-rows.ts';
+import { STREAMS } from './apps/streams-rows.ts';
+import { TOOLS } from './apps/tools-rows.ts';
+import { TRASH } from './apps/trash-rows.ts';
+import { VERSIONS } from './apps/versions-rows.ts';
+import { DRAFTS } from './authoring/drafts-rows.ts';
+import { SESSIONS } from './authoring/sessions-rows.ts';
+import { AUTOMATIONS } from './automations/automations-rows.ts';
+import { RUNS } from './automations/runs-rows.ts';
+import { BACKUPS } from './operations/backups-rows.ts';
+import { CODE } from './operations/code-rows.ts';
+import { NOTICES } from './operations/notices-rows.ts';
+import { SIGN_IN } from './operations/sign-in-rows.ts';
+import { SYSTEM } from './operations/system-rows.ts';
+import { TOKENS } from './operations/tokens-rows.ts';
 import type { Resource } from './row.ts';
-import { RUNS } from './runs.ts';
-import { SECRETS } from './secrets.ts';
-import { SESSIONS } from './sessions.ts';
-import { SETTINGS_AND_PREFERENCES } from './settings.ts';
-import { SIGN_IN } from './sign-in.ts';
-import { STREAMS } from './streams.ts';
-import { SYSTEM } from './system.ts';
-import { TOKENS } from './tokens.ts';
-import { TOOLS } from './tools.ts';
-import { TRASH } from './trash.ts';
-import { VERSIONS } from './versions.ts';
 
 const ALL = [
   AGENTS,

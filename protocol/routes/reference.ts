@@ -11,12 +11,12 @@ export function fileOf({ page }: Resource): string {
 }
 
 export function pageOf(resource: Resource): string {
-  const { name, page, about, rows } = resource;
+  const { name, about, rows } = resource;
   const explained = new Map<string, string>();
   return [
     // `MCP` stays.
     `# HTTP: ${name.replace(/^[A-Z](?=[a-z]+\b)/, (letter) => letter.toLowerCase())}`,
-    `<!-- Written by "npm run reference" from protocol/routes/${page}.ts. -->`,
+    `<!-- Written by "npm run reference" from the rows in protocol/routes. -->`,
     wrapped(about),
     wrapped(
       'What all routes have in common is in the [HTTP reference](http-api.md): authentication, errors, pages of lists, streams.',

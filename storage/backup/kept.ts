@@ -4,7 +4,7 @@ import { access, constants, open, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { SvcError } from '../../protocol/errors.ts';
-import type { BackupFailure, BackupFile, BackupSuccess } from '../../protocol/routes/backups.ts';
+import type { BackupFailure, BackupFile, BackupSuccess } from '../../protocol/routes/operations/backups-rows.ts';
 import { listOf, object, text } from '../../protocol/shapes/schema.ts';
 import { shape } from '../../protocol/shapes/shape.ts';
 import {

@@ -9,9 +9,9 @@ import { parseSessionKey, type SessionName, sessionKey } from '../../protocol/ag
 import type { NewTurn, StoredEvent, TurnEnd, TurnState } from '../../protocol/agents/turns.ts';
 import { appOfKey, scopeKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { ChatWindow } from '../../protocol/routes/chat.ts';
-import type { ConversationRecord } from '../../protocol/routes/conversations.ts';
-import type { FILE } from '../../protocol/routes/files.ts';
+import type { ChatWindow } from '../../protocol/routes/agents/chat-rows.ts';
+import type { ConversationRecord } from '../../protocol/routes/agents/conversations-rows.ts';
+import type { FILE } from '../../protocol/routes/apps/files-rows.ts';
 import type { Of } from '../../protocol/shapes/schema.ts';
 import type { Row, SqlParams, SqlStatement, SqlValue } from '../../protocol/wire/frames.ts';
 

@@ -3,7 +3,7 @@ import type { TurnEvent } from '../../protocol/agents/agents.ts';
 import { AnswerText } from '../../protocol/agents/answer-text.ts';
 import type { NewTurn, TurnEnd } from '../../protocol/agents/turns.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { HistoryRow } from '../../protocol/routes/turns.ts';
+import type { HistoryRow } from '../../protocol/routes/agents/turns-rows.ts';
 
 type RowOf<K extends HistoryRow['kind']> = Extract<HistoryRow, { kind: K }>;
 type Place = { turnId: string; ts: number; end?: TurnEnd };

@@ -4,7 +4,7 @@ import { callerOfTurn } from '../http/access/agent-tokens.ts';
 import { ADMIN } from '../http/access/callers.ts';
 import type { Caller } from '../http/access/grants.ts';
 import type { McpAnswer } from '../mcp/tools.ts';
-import { toolsOfCaller } from '../routes/agents/mcp.ts';
+import { toolsOfCaller } from '../routes/agents/mcp-routes.ts';
 import type { Services } from '../services.ts';
 import { newTraceId } from '../tree/actor/call.ts';
 

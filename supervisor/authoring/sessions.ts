@@ -11,7 +11,7 @@ import { pipeline } from 'node:stream/promises';
 import { type InputIssue, SvcError } from '../../protocol/errors.ts';
 import { checkAppId, isSessionId, unknownSession, versionNumber } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { SESSION_DIFF, SESSION_ROW } from '../../protocol/routes/sessions.ts';
+import type { SESSION_DIFF, SESSION_ROW } from '../../protocol/routes/authoring/sessions-rows.ts';
 import type { Of } from '../../protocol/shapes/schema.ts';
 import type { DiffAppResult, GitAuthor, GitFile } from '../../protocol/wire/git-jobs.ts';
 import type { FileConditions, SessionFilesResult } from '../../protocol/wire/jobs.ts';

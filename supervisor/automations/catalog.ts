@@ -9,7 +9,7 @@ import {
   provisionedWebhook,
 } from '../../protocol/automations/automation.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { FAULT } from '../../protocol/routes/automations.ts';
+import type { FAULT } from '../../protocol/routes/automations/automations-rows.ts';
 import type { Of } from '../../protocol/shapes/schema.ts';
 import type { Registry } from '../../storage/apps/registry.ts';
 import { listAutomations, readAutomation } from '../../storage/automations/automations.ts';

@@ -4,8 +4,8 @@ import { type NewWebhook, newWebhook } from '../../protocol/automations/automati
 import type { InputIssue } from '../../protocol/errors.ts';
 import { versionNumber } from '../../protocol/ids.ts';
 import { publicParts, type VersionSummary } from '../../protocol/manifest.ts';
+import type { activateVersion } from '../../protocol/routes/apps/versions-rows.ts';
 import type { AnswerOf } from '../../protocol/routes/row.ts';
-import type { activateVersion } from '../../protocol/routes/versions.ts';
 import type { AppState } from '../../storage/apps/registry.ts';
 import type { Publication } from './publication.ts';
 

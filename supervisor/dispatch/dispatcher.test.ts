@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import type { Exchange } from '../edge/edge.ts';
 import { ADMIN } from '../http/access/callers.ts';
-import { answerTool } from '../routes/app/tools.ts';
+import { answerTool } from '../routes/app/tools-routes.ts';
 import type { Call } from '../tree/actor/call.ts';
 import { Dispatcher, type DispatcherOptions, type RecordedSink, type Request, type Target } from './dispatcher.ts';
 import type { Scopes } from './scope.ts';

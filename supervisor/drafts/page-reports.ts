@@ -3,7 +3,7 @@
  * errors of the pages to the draft's log, which `svc dev` follows.
  */
 import { LIMITS } from '../../protocol/limits.ts';
-import type { PAGE_REPORT } from '../../protocol/routes/drafts.ts';
+import type { PAGE_REPORT } from '../../protocol/routes/authoring/drafts-rows.ts';
 import type { Of } from '../../protocol/shapes/schema.ts';
 import { isRecord } from '../../protocol/shapes/shape.ts';
 import type { Following } from '../../protocol/topic.ts';

@@ -7,7 +7,7 @@
  */
 import { LIMITS } from '../../protocol/limits.ts';
 import type { ChannelKind, Notice } from '../../protocol/notices.ts';
-import type { ChannelStatus, TestResult } from '../../protocol/routes/notices.ts';
+import type { ChannelStatus, TestResult } from '../../protocol/routes/operations/notices-rows.ts';
 import { joinSignals } from '../../protocol/signals.ts';
 import { DeliveryError, inWords, isRefusal, type Send } from './delivery.ts';
 

@@ -9,7 +9,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { appOfKey, isDraftKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Notice, NoticeKind } from '../../protocol/notices.ts';
-import type { ChannelStatus, TestResult } from '../../protocol/routes/notices.ts';
+import type { ChannelStatus, TestResult } from '../../protocol/routes/operations/notices-rows.ts';
 import type { Redactor } from '../../protocol/text/redactor.ts';
 import type { DbClient } from '../../protocol/wire/db-client.ts';
 import type { Config } from '../config.ts';

@@ -1,6 +1,6 @@
 /** Checks the schedule of backups from the configuration and requests (specification, "Backups"). */
 import { checkExpression } from '../../protocol/automations/cron-expression.ts';
-import { CRON_FORM } from '../../protocol/routes/backups.ts';
+import { CRON_FORM } from '../../protocol/routes/operations/backups-rows.ts';
 import type { Fault } from '../../protocol/shapes/shape.ts';
 import type { BackupSchedule } from '../../storage/backup/kept.ts';
 

@@ -7,7 +7,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
-import type { repairApp } from '../../protocol/routes/apps.ts';
+import type { repairApp } from '../../protocol/routes/apps/apps-rows.ts';
 import type { AnswerOf } from '../../protocol/routes/row.ts';
 import { type Registry, unknownApp } from '../../storage/apps/registry.ts';
 import { exists, renameDurable } from '../../storage/files/atomic-file.ts';

@@ -5,7 +5,7 @@ import { isAbsolute, resolve } from 'node:path';
 import type { Logger } from 'pino';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { DEFAULTS } from '../../protocol/limits.ts';
-import type { BackupFile, BackupStatus } from '../../protocol/routes/backups.ts';
+import type { BackupFile, BackupStatus } from '../../protocol/routes/operations/backups-rows.ts';
 import { joinSignals } from '../../protocol/signals.ts';
 import type { DamagedPart } from '../../protocol/wire/jobs.ts';
 import {

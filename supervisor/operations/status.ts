@@ -2,7 +2,7 @@
 
 import { readFile, statfs } from 'node:fs/promises';
 import { cpuUsage, memoryUsage, version as nodeVersion, pid, uptime } from 'node:process';
-import type { ActorStatus, ProcessStatus, SystemStatus } from '../../protocol/routes/system.ts';
+import type { ActorStatus, ProcessStatus, SystemStatus } from '../../protocol/routes/operations/system-rows.ts';
 import type { Services } from '../services.ts';
 import type { Actor } from '../tree/actor/actor.ts';
 import type { Child } from '../tree/child.ts';

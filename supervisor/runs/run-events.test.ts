@@ -11,7 +11,7 @@ import { EMBEDDED } from '../http/access/places.ts';
 import { answerError } from '../http/answers.ts';
 import { EventReaders } from '../http/event-streams.ts';
 import { Router } from '../http/router.ts';
-import { runRoutes } from '../routes/automations/runs.ts';
+import { runRoutes } from '../routes/automations/runs-routes.ts';
 import { RunEvents } from './run-events.ts';
 
 const OPENING = 'retry: 2000\n: events of runs';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
 import { isDiskFull, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { BackupStatus } from '../../../protocol/routes/backups.ts';
+import type { BackupStatus } from '../../../protocol/routes/operations/backups-rows.ts';
 import { formatBytes, formatCount, plural } from '../../../protocol/text/units.ts';
 import { readStoreMark } from '../../../storage/apps/code-store.ts';
 import { readEntries } from '../../../storage/apps/registry.ts';

@@ -6,7 +6,7 @@ import { DATA_FORMAT } from '../../../protocol/data-format.ts';
 import { GatewayError } from '../../../protocol/http/gateway-error.ts';
 import { DEFAULTS, LIMITS } from '../../../protocol/limits.ts';
 import { nodeFault, OLDEST_NODE, RECOMMENDED_NODE } from '../../../protocol/node-versions.ts';
-import type { SystemStatus } from '../../../protocol/routes/system.ts';
+import type { SystemStatus } from '../../../protocol/routes/operations/system-rows.ts';
 import { formatBytes } from '../../../protocol/text/units.ts';
 import { listSessions, readSession, touchedAt } from '../../../storage/authoring/sessions.ts';
 import { checkFormat } from '../../../storage/data-format.ts';

@@ -2,7 +2,7 @@
 import { basename, dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { route } from '../../../protocol/http/addresses.ts';
-import type { BackupFile, BackupStatus } from '../../../protocol/routes/backups.ts';
+import type { BackupFile, BackupStatus } from '../../../protocol/routes/operations/backups-rows.ts';
 import { formatBytes } from '../../../protocol/text/units.ts';
 import { BACKUP_EXTENSION } from '../../../storage/backup/format.ts';
 import type { CommandContext } from '../../command.ts';

@@ -1,5 +1,5 @@
 /** `svc notify`: the ways by which notices reach people, and a test of them. */
-import type { TestResult } from '../../../protocol/routes/notices.ts';
+import type { TestResult } from '../../../protocol/routes/operations/notices-rows.ts';
 import { type CommandContext, type RunCommand, runVerb } from '../../command.ts';
 import { CommandError } from '../../failure.ts';
 import { readAll, showList } from '../../resource.ts';

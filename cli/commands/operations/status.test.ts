@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ActorStatus, ProcessStatus, SystemStatus } from '../../../protocol/routes/system.ts';
+import type { ActorStatus, ProcessStatus, SystemStatus } from '../../../protocol/routes/operations/system-rows.ts';
 import { createStyle, visible } from '../../terminal/style.ts';
 import { drawStatus } from './status.ts';
 

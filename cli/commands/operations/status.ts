@@ -1,7 +1,7 @@
 /** `svc status`: the gateway and its tree of processes and threads. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { automationRef } from '../../../protocol/automations/automation.ts';
-import type { ActorStatus, ProcessStatus, SystemStatus } from '../../../protocol/routes/system.ts';
+import type { ActorStatus, ProcessStatus, SystemStatus } from '../../../protocol/routes/operations/system-rows.ts';
 import { formatBytes, formatCount } from '../../../protocol/text/units.ts';
 import type { CommandContext } from '../../command.ts';
 import { failureOf, nameOfChannel } from '../../resources.ts';

@@ -10,9 +10,9 @@ import type { NewTurn, OpenConversation, TurnState } from '../../../protocol/age
 import { SvcError } from '../../../protocol/errors.ts';
 import { isSessionId, scopeKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { ChatWindow } from '../../../protocol/routes/chat.ts';
-import type { ConversationRecord } from '../../../protocol/routes/conversations.ts';
-import type { HistoryRow } from '../../../protocol/routes/turns.ts';
+import type { ChatWindow } from '../../../protocol/routes/agents/chat-rows.ts';
+import type { ConversationRecord } from '../../../protocol/routes/agents/conversations-rows.ts';
+import type { HistoryRow } from '../../../protocol/routes/agents/turns-rows.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import type { Row, SqlParams } from '../../../protocol/wire/frames.ts';
 import {

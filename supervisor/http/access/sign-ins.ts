@@ -8,7 +8,7 @@ import type { Logger } from 'pino';
 import { SvcError } from '../../../protocol/errors.ts';
 import type { PageOwner } from '../../../protocol/http/origins.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { SIGN_IN_HOURS, type SignInLength } from '../../../protocol/routes/sign-in.ts';
+import { SIGN_IN_HOURS, type SignInLength } from '../../../protocol/routes/operations/sign-in-rows.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import type { SignIn } from './cookie.ts';
 

@@ -2,7 +2,7 @@
 import { statfs } from 'node:fs/promises';
 import { performance } from 'node:perf_hooks';
 import { version as nodeVersion } from 'node:process';
-import type { ProcessStatus } from '../../../protocol/routes/system.ts';
+import type { ProcessStatus } from '../../../protocol/routes/operations/system-rows.ts';
 import { GROUP_BUCKETS } from '../../../protocol/wire/frames.ts';
 import type { Services } from '../../services.ts';
 import { streamOf } from '../log-stream.ts';

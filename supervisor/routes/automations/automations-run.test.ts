@@ -10,7 +10,7 @@ import { AgentTokens } from '../../http/access/agent-tokens.ts';
 import { Pipeline } from '../../http/pipeline.ts';
 import { Router } from '../../http/router.ts';
 import { HttpMeter } from '../../operations/metrics/http-meter.ts';
-import { fireRoutes } from './automations.ts';
+import { fireRoutes } from './automations-routes.ts';
 
 const RUN = '/svc/_automations/todos/digest/run';
 

@@ -26,7 +26,7 @@ import { SignIns } from '../../http/access/sign-ins.ts';
 import { Pipeline } from '../../http/pipeline.ts';
 import { Router } from '../../http/router.ts';
 import { HttpMeter } from '../../operations/metrics/http-meter.ts';
-import { hookRoutes } from './automations.ts';
+import { hookRoutes } from './automations-routes.ts';
 
 const SLUG = '0123456789abcdef01234567';
 const SECRET = 'a'.repeat(48);

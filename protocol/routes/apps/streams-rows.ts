@@ -1,0 +1,70 @@
+/** The event streams of apps: what changes, and the results of queries (specification, "Change stream", "Live queries"). */
+import { LIMITS } from '../../limits.ts';
+import { object, text } from '../../shapes/schema.ts';
+import { resource, row } from '../row.ts';
+
+const media = 'text/event-stream';
+const VERSION = {
+  ...text,
+  says: 'The version that the page shows, its `data-version` in a draft. If it is no longer the one that is served, `event: reload` comes at once',
+} as const;
+const TABLES = { ...text, says: 'Names of tables, separated by commas: sends only their changes' } as const;
+
+export const followChanges = row({
+  method: 'GET',
+  path: '/svc/:id/_changes',
+  needs: 'stream',
+  title: 'Follow the changes of an app',
+  does: 'Sends an event for each table that an action changed. See [the change stream](http-api.md#change-stream).',
+  query: object({}, { tables: TABLES, version: VERSION }),
+  headers: { 'last-event-id': 'The id of the last event that the client has: sends those after it' },
+  answer: { media },
+  errors: { UNKNOWN_APP: '', OVERLOADED: 'too many streams' },
+  drafts:
+    'It also has `event: reload` when the files changed, and `event: fault` for an error of a handler: `{ tool, name, message, stack, file?, line?, column? }`.',
+});
+
+export const followQueries = row({
+  method: 'GET',
+  path: '/svc/:id/_live',
+  needs: { right: 'read', of: 'the app, with `changes` also `stream`' },
+  title: 'Follow queries',
+  does: `Sends the result of a query, and again whenever it differs. See [live queries](http-api.md#live-queries).`,
+  query: object(
+    {
+      query: {
+        ...text,
+        says: `The name of the query. Repeat it with an \`input\` each for up to ${LIMITS.liveQueriesOfStream} queries`,
+      },
+    },
+    {
+      input: { ...text, says: 'JSON; `{}` by default' },
+      changes: { ...text, says: 'Given: the stream also has the changes of the app' },
+      tables: { ...TABLES, says: `${TABLES.says}; beside \`changes\`` },
+      version: { ...VERSION, says: 'As for the changes of an app; beside `changes`' },
+      lastEventId: { ...text, says: 'In place of the header, which browsers cannot set' },
+    },
+  ),
+  headers: { 'last-event-id': 'The id of the last event that the client has: sends what differs from it' },
+  answer: { media },
+  errors: {
+    UNKNOWN_APP: '',
+    NO_ACTIVE_VERSION: '',
+    UNKNOWN_QUERY: '',
+    WRONG_KIND: '',
+    INVALID_INPUT: '',
+    INVALID_MANIFEST: '',
+    HANDLER_ERROR: '',
+    QUARANTINED: '',
+    MIGRATION_FAILED: 'of a draft',
+    OVERLOADED: 'too many streams or subscriptions',
+  },
+  drafts: true,
+});
+
+export const STREAMS = resource({
+  name: 'Streams',
+  page: 'streams',
+  about: `Pages and programs follow an app with server-sent events. Below \`/svc/_draft/\` the routes also answer \`UNKNOWN_SESSION\`, \`NO_GIT_STORE\` and the [faults of the draft](http-api.md#what-a-draft-is).`,
+  rows: [followChanges, followQueries],
+});

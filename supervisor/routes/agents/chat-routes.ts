@@ -1,0 +1,78 @@
+/**
+ * Serves chat windows over HTTP: messages and their turns, lists, histories, answers to agents (specification, "Chat windows").
+ */
+import type { ChatMode } from '../../../protocol/agents/agents.ts';
+import type { SessionName } from '../../../protocol/agents/session-key.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { isSessionId, scopeKey } from '../../../protocol/ids.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import {
+  deleteWindow,
+  listWindows,
+  readWindow,
+  sendMessage,
+  windowTurns,
+} from '../../../protocol/routes/agents/chat-rows.ts';
+import { type Caller, demand, may } from '../../http/access/grants.ts';
+import type { Params, Route } from '../../http/router.ts';
+import type { Services } from '../../services.ts';
+import { refuse, scopeOf } from '../requests.ts';
+import { serve } from '../serve.ts';
+import { answerTurn, checkMessage, turnRoutes } from './turns-routes.ts';
+
+export function chatRoutes(services: Services): Route[] {
+  const { apps, chat, scopes } = services;
+  /** Rejects unless there is such an app or draft. */
+  const checked = async (params: Params, wid = ''): Promise<SessionName> => {
+    const { app, session, key } = await scopeOf(scopes, params);
+    await chat.ready(key);
+    return { kind: 'window', app, id: wid, ...(session === undefined ? {} : { draft: session }) };
+  };
+  const windowOf = async (params: Params, caller: Caller): Promise<SessionName> => {
+    const { wid = '' } = params;
+    if (!isSessionId(wid)) throw new SvcError('UNKNOWN_WINDOW', 'This cannot be the id of a chat window.');
+    const name = await checked(params, wid);
+    permit(caller, name.app, await chat.store.modeOf(name));
+    return name;
+  };
+  return [
+    ...serve(sendMessage, async ({ params, body: { windowId, detach = false, ...request }, caller, exchange }) => {
+      const name = await checked(params, windowId);
+      checkMessage(request.message);
+      if (params.sid === undefined) await apps.get(name.app);
+      const held = await chat.turns.accept(name, {
+        ...request,
+        asker: caller,
+        limited: !may(caller, 'manage', name.app),
+        permit: (mode) => permit(caller, name.app, mode),
+      });
+      return await answerTurn(services.changes.readers, exchange, held, detach);
+    }),
+    ...serve(listWindows, async ({ params, query: { limit = LIMITS.listRows, before }, caller }) => {
+      const name = await checked(params);
+      const isManager = may(caller, 'manage', name.app);
+      const windows = (await chat.store.windows(scopeKey(name.app, name.draft))).filter(
+        ({ mode }) => isManager || mode !== 'full',
+      );
+      const at = before === undefined ? 0 : windows.findIndex(({ windowId }) => windowId === before) + 1;
+      if (before !== undefined && at === 0) refuse('before', '"before" must be the id of a chat window.');
+      return windows.slice(at, at + limit);
+    }),
+    ...serve(readWindow, async ({ params, query, caller }) => {
+      const { limit = LIMITS.listRowsMax, before = Number.MAX_SAFE_INTEGER } = query;
+      const rows = await chat.store.history(await windowOf(params, caller));
+      return rows.slice(0, before - 1).slice(-limit);
+    }),
+    ...serve(deleteWindow, async ({ params, caller }) => {
+      const name = await windowOf(params, caller);
+      await chat.remove(name);
+      return { windowId: name.id, deleted: true };
+    }),
+    ...turnRoutes(services, windowTurns, windowOf),
+  ];
+}
+
+/** The files of an app are for those who manage it. Throws `FORBIDDEN`. */
+function permit(caller: Caller, app: string, mode: ChatMode): void {
+  if (mode === 'full') demand(caller, 'manage', app);
+}
