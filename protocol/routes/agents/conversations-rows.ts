@@ -201,7 +201,7 @@ export const deleteAttachment = row({
 export const CONVERSATIONS = resource({
   name: 'Conversations',
   page: 'conversations',
-  about: `In a conversation an agent edits the draft of an app, on the git store. It works in the session \`conversation-<conversationId>\`, which opens on first use and closes with the conversation. You publish, compare and preview it like [any other](http-api.md#sessions). If the id is too long for that name, it ends with a hash; \`assistant.start\` has it.
+  about: `In a conversation an agent edits the draft of an app, on the git store. It works in the session \`conversation-<conversationId>\`, which opens on first use and closes with the conversation. You publish, compare and preview it like [any other](http-sessions.md). If the id is too long for that name, it ends with a hash; \`assistant.start\` has it.
 
 An app that was never published can be talked about too: make a blank one with \`POST /svc/_apps\` without \`publish\`, and let an agent build it. As long as it is not published, its conversations work in the session that has it: their own, or the only one that does. With its publication each gets its own session like any other. Files can be attached once it is published.`,
   rows: [

@@ -347,7 +347,7 @@ export const AUTOMATIONS = resource({
   name: 'Automations',
   page: 'automations',
   about:
-    'The guide to [automations](automations.md) says what they are. Each has one run at a time: later runs wait, except those by cron or `onFailure`, which are `skipped`. Routes that change files need the git store, and answer with a [staged change](http-api.md#authoring).',
+    'The guide to [automations](automations.md) says what they are. Each has one run at a time: later runs wait, except those by cron or `onFailure`, which are `skipped`. Routes that change files need the git store, and answer with a [staged change](http-apps.md).',
   rows: [
     listAutomations,
     listUpcoming,
