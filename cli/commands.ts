@@ -48,7 +48,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         ...DATA_DIRECTORY,
       },
       examples: ['svc serve --with todos', 'svc serve --data-dir .svc --with ./notes', 'svc serve --port 0 --json'],
-      load: async () => (await import('./commands/operations/serve.ts')).serve,
+      load: async () => (await import('./commands/operations/serve-command.ts')).serve,
     },
     'service <install|uninstall|status>': {
       local: true,
@@ -63,7 +63,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         ...DATA_DIRECTORY,
       },
       examples: ['svc service install', 'svc service install --port 8080', 'svc service status'],
-      load: async () => (await import('./commands/operations/service.ts')).service,
+      load: async () => (await import('./commands/operations/service-command.ts')).service,
     },
     convert: {
       local: true,
@@ -77,7 +77,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         ...DATA_DIRECTORY,
       },
       examples: ['svc convert --store git --data-dir .svc'],
-      load: async () => (await import('./commands/operations/convert.ts')).convert,
+      load: async () => (await import('./commands/operations/convert-command.ts')).convert,
     },
     'open [app]': {
       summary: 'Print a link that signs a browser in to the console or an app',
@@ -90,7 +90,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
           'Print it as a QR code for a phone in this network; the gateway must listen there (svc serve --host 0.0.0.0)',
       },
       examples: ['svc open', 'svc open todos', 'svc open notes --session dev-notes', 'svc open todos --qr'],
-      load: async () => (await import('./commands/access.ts')).open,
+      load: async () => (await import('./commands/access-command.ts')).open,
     },
     'desktop [app]': {
       local: true,
@@ -106,12 +106,12 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         ...DATA_DIRECTORY,
       },
       examples: ['svc desktop', 'svc desktop todos', 'svc desktop --quit'],
-      load: async () => (await import('./commands/desktop.ts')).desktop,
+      load: async () => (await import('./commands/desktop-command.ts')).desktop,
     },
     status: {
       summary: 'Show the gateway and its process tree',
       options: { '-w, --watch': 'Refresh every second' },
-      load: async () => (await import('./commands/operations/status.ts')).status,
+      load: async () => (await import('./commands/operations/status-command.ts')).status,
     },
     doctor: {
       local: true,
@@ -122,7 +122,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '--deep': 'Also read every stored file of the apps, and compare it with its checksum',
         ...DATA_DIRECTORY,
       },
-      load: async () => (await import('./commands/operations/doctor.ts')).doctor,
+      load: async () => (await import('./commands/operations/doctor-command.ts')).doctor,
     },
     'token [rotate|create|ls|revoke] [token]': {
       summary: 'Print or replace the access token; make, list or revoke tokens for programs',
@@ -144,7 +144,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'svc token ls',
         'svc token revoke zapier',
       ],
-      load: async () => (await import('./commands/access.ts')).token,
+      load: async () => (await import('./commands/access-command.ts')).token,
     },
     'backup [verify|ls|now] [file]': {
       summary: 'Save code, data and configuration to one file while the gateway runs, now or on schedule',
@@ -167,7 +167,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'svc backup now',
         'svc backup /mnt/backups/svc --schedule "0 3 * * *" --keep 14',
       ],
-      load: async () => (await import('./commands/operations/backup.ts')).backup,
+      load: async () => (await import('./commands/operations/backup-command.ts')).backup,
     },
     'notify [test] [channel]': {
       summary: 'Show the ways by which notices reach people, or send a test',
@@ -176,7 +176,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '"test" sends one to every channel, or to the named one, says how each went, and fails if one did not take it.',
       ],
       examples: ['svc notify', 'svc notify test', 'svc notify test mail'],
-      load: async () => (await import('./commands/operations/notify.ts')).notify,
+      load: async () => (await import('./commands/operations/notify-command.ts')).notify,
     },
     'restore <file>': {
       local: true,
@@ -186,7 +186,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       ],
       options: { '--data-dir <dir>': 'Directory to restore to: empty or missing' },
       examples: ['svc restore monday.svc-backup.tar.gz --data-dir /srv/svc'],
-      load: async () => (await import('./commands/operations/backup.ts')).restore,
+      load: async () => (await import('./commands/operations/backup-command.ts')).restore,
     },
     'completion <bash|zsh|fish>': {
       local: true,
@@ -196,7 +196,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'Load it in the start file of your shell (~/.bashrc, ~/.zshrc, ~/.config/fish/config.fish).',
       ],
       examples: ['eval "$(svc completion bash)"', 'eval "$(svc completion zsh)"', 'svc completion fish | source'],
-      load: async () => (await import('./commands/completion.ts')).completion,
+      load: async () => (await import('./commands/completion-command.ts')).completion,
     },
   },
   Apps: {
@@ -215,7 +215,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '--publish': 'Without a folder: publish it at once',
       },
       examples: ['svc new notes', 'svc new ./guestbook --name "Guest book"', 'svc new --clone todos'],
-      load: async () => (await import('./commands/apps/new.ts')).newApp,
+      load: async () => (await import('./commands/apps/new-command.ts')).newApp,
     },
     'types <app|dir>': {
       summary: "Print TypeScript types of an app's tools, of handler and test arguments, and of window.svc",
@@ -225,7 +225,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       ],
       options: { '-o, --out <file>': 'Write them to this file' },
       examples: ['svc types ./notes --out notes/svc.d.ts', 'svc types todos', 'svc types todos --out todos-client.ts'],
-      load: async () => (await import('./commands/apps/types.ts')).types,
+      load: async () => (await import('./commands/apps/types-command.ts')).types,
     },
     'test <dir>': {
       local: true,
@@ -236,7 +236,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       ],
       options: { '-w, --watch': 'Run them again after each change' },
       examples: ['svc test ./notes', 'svc test ./notes --watch'],
-      load: async () => (await import('./commands/test.ts')).test,
+      load: async () => (await import('./commands/test-command.ts')).test,
     },
     'push <dir|file>': {
       summary: 'Upload an app folder and make it live',
@@ -253,7 +253,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '--force': 'Replace whatever is live, without a question',
       },
       examples: ['svc push ./notes', 'svc push ./notes -m "Search by word"', 'svc push notes.tar.gz'],
-      load: async () => (await import('./commands/apps/push.ts')).push,
+      load: async () => (await import('./commands/apps/push-command.ts')).push,
     },
     'pull <app> [dir]': {
       summary: 'Take the live version of an app into a folder',
@@ -262,16 +262,16 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'Writes .svc-app, by which svc push, svc publish and svc dev know what the folder came from. Exits with 1 if lines are left to choose between.',
       ],
       examples: ['svc pull notes', 'svc pull notes ./notes'],
-      load: async () => (await import('./commands/apps/pull.ts')).pull,
+      load: async () => (await import('./commands/apps/pull-command.ts')).pull,
     },
     apps: {
       summary: 'List the apps',
-      load: async () => (await import('./commands/apps/apps.ts')).apps,
+      load: async () => (await import('./commands/apps/apps-command.ts')).apps,
     },
     'describe [app [tool]]': {
       summary: 'Describe all apps, one app, or one of its queries and actions',
       examples: ['svc describe', 'svc describe notes', 'svc describe notes add'],
-      load: async () => (await import('./commands/apps/apps.ts')).describe,
+      load: async () => (await import('./commands/apps/apps-command.ts')).describe,
     },
     'versions <files|show|diff|rm|app> [app] [version] [path]': {
       summary: 'List the stored versions of an app; list, print or compare their files; delete one',
@@ -294,12 +294,12 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'svc versions diff notes --stat',
         'svc versions rm notes 2',
       ],
-      load: async () => (await import('./commands/apps/version-files.ts')).versions,
+      load: async () => (await import('./commands/apps/version-files-command.ts')).versions,
     },
     'activate <app> <version>': {
       summary: 'Make a stored version live',
       details: ['The last six characters of a version are enough; on the git store, its number.'],
-      load: async () => (await import('./commands/apps/versions.ts')).activate,
+      load: async () => (await import('./commands/apps/versions-command.ts')).activate,
     },
     'rollback <app> [version]': {
       summary: 'Make the previous version live again',
@@ -308,13 +308,13 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'Prints the migrations that were applied to the data but that the older version does not have.',
       ],
       examples: ['svc rollback notes', 'svc rollback notes 3'],
-      load: async () => (await import('./commands/apps/versions.ts')).rollback,
+      load: async () => (await import('./commands/apps/versions-command.ts')).rollback,
     },
     'activity <app>': {
       summary: 'Show the state of an app and its last hour',
       details: ['Calls, errors, durations, size of the data and live subscribers, minute by minute.'],
       examples: ['svc activity notes', 'svc activity notes --json'],
-      load: async () => (await import('./commands/apps/activity.ts')).activity,
+      load: async () => (await import('./commands/apps/activity-command.ts')).activity,
     },
     'settings <app> [key] [value]': {
       summary: "Show the settings of an app's page, or set one",
@@ -328,11 +328,11 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'svc settings journal typeface serif',
         'svc settings journal typeface --default',
       ],
-      load: async () => (await import('./commands/apps/settings.ts')).settings,
+      load: async () => (await import('./commands/apps/settings-command.ts')).settings,
     },
     'restart <app>': {
       summary: 'Restart an app and end its quarantine',
-      load: async () => (await import('./commands/apps/apps.ts')).restart,
+      load: async () => (await import('./commands/apps/apps-command.ts')).restart,
     },
     'repair <app>': {
       summary: 'Give an app data again whose database is lost or damaged',
@@ -347,7 +347,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '-y, --yes': 'With --new-data: do not ask',
       },
       examples: ['svc repair notes --restore monday.svc-backup.tar.gz', 'svc repair notes --new-data'],
-      load: async () => (await import('./commands/apps/repair.ts')).repair,
+      load: async () => (await import('./commands/apps/repair-command.ts')).repair,
     },
     'rm <app>': {
       summary: 'Remove an app',
@@ -358,7 +358,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '--purge': 'Delete code and data at once',
         '-y, --yes': 'Do not ask',
       },
-      load: async () => (await import('./commands/apps/apps.ts')).rm,
+      load: async () => (await import('./commands/apps/apps-command.ts')).rm,
     },
     'trash [restore|empty] [app]': {
       summary: 'List the removed apps that are still kept; restore one, or delete them permanently',
@@ -368,7 +368,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       ],
       options: { '-y, --yes': 'Do not ask' },
       examples: ['svc trash', 'svc trash restore notes', 'svc trash empty notes'],
-      load: async () => (await import('./commands/apps/trash.ts')).trash,
+      load: async () => (await import('./commands/apps/trash-command.ts')).trash,
     },
   },
   Drafts: {
@@ -387,7 +387,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '--test': 'Run the tests of the folder after each change',
       },
       examples: ['svc dev ./notes', 'svc dev ./notes --open'],
-      load: async () => (await import('./commands/authoring/dev.ts')).dev,
+      load: async () => (await import('./commands/authoring/dev-command.ts')).dev,
     },
     'sessions [open|rename|rm|update] [session] [name]': {
       summary: 'List the open sessions; open, rename, close or update one',
@@ -407,7 +407,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'svc sessions update redesign --app notes',
         'svc sessions rm redesign',
       ],
-      load: async () => (await import('./commands/authoring/sessions.ts')).sessions,
+      load: async () => (await import('./commands/authoring/sessions-command.ts')).sessions,
     },
     'diff [app]': {
       summary: 'Show the changes of a session against the published files',
@@ -416,7 +416,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '--stat': 'Only the names of the files',
       },
       examples: ['svc diff', 'svc diff notes --session redesign'],
-      load: async () => (await import('./commands/authoring/sessions.ts')).diff,
+      load: async () => (await import('./commands/authoring/sessions-command.ts')).diff,
     },
     'check [app]': {
       summary: 'Check whether a session can be published',
@@ -425,7 +425,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       ],
       options: { '--session <session>': 'Session (default: the only open one)' },
       examples: ['svc check', 'svc check notes --session dev-notes'],
-      load: async () => (await import('./commands/authoring/sessions.ts')).check,
+      load: async () => (await import('./commands/authoring/sessions-command.ts')).check,
     },
     'publish [app|dir]': {
       summary: 'Publish the changes of a session to an app as its next live version',
@@ -439,7 +439,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '--force': 'With a folder: do not ask when its files are those of an older version',
       },
       examples: ['svc publish', 'svc publish notes -m "Search by word"', 'svc publish ./notes'],
-      load: async () => (await import('./commands/authoring/sessions.ts')).publish,
+      load: async () => (await import('./commands/authoring/sessions-command.ts')).publish,
     },
     'export <file|dir>': {
       summary: 'Save the code of all apps: as a git bundle with its history, or as plain folders',
@@ -447,13 +447,13 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'A name that ends in .bundle gets a file that git can clone; any other name gets a new folder with one folder per app. An export contains no data: see svc backup.',
       ],
       examples: ['svc export apps.bundle', 'svc export ./apps'],
-      load: async () => (await import('./commands/apps/transfer.ts')).exportCode,
+      load: async () => (await import('./commands/apps/transfer-command.ts')).exportCode,
     },
     'import <file|dir>': {
       summary: 'Import the apps of a git bundle, or of the subfolders of a folder',
       details: ['A bundle needs a gateway without apps and restores every version. A folder is pushed app by app.'],
       examples: ['svc import apps.bundle', 'svc import ./apps'],
-      load: async () => (await import('./commands/apps/transfer.ts')).importCode,
+      load: async () => (await import('./commands/apps/transfer-command.ts')).importCode,
     },
   },
   Agents: {
@@ -477,14 +477,14 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'svc chat notes --mode full "Group the list by day"',
         'svc chat notes --mode full --attach sketch.png "Make it look like this"',
       ],
-      load: async () => (await import('./commands/agents/chat.ts')).chat,
+      load: async () => (await import('./commands/agents/chat-command.ts')).chat,
     },
     'chats <show|rm|app> [app] [window]': {
       summary: 'List the conversations about an app; print or delete one',
       details: ['"show" prints the last messages of one. "rm" deletes one, with its draft.'],
       options: { '-y, --yes': 'With rm: do not ask' },
       examples: ['svc chats notes', 'svc chats show notes 3f2a9c1d', 'svc chats rm notes 3f2a9c1d'],
-      load: async () => (await import('./commands/agents/chats.ts')).chats,
+      load: async () => (await import('./commands/agents/chats-command.ts')).chats,
     },
     agents: {
       summary: 'Show the agents that were found, their models, and how to get or sign in to one',
@@ -494,7 +494,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       ],
       options: { '--refresh': 'Ask the agents again, after an installation or a sign-in' },
       examples: ['svc agents', 'svc agents --refresh'],
-      load: async () => (await import('./commands/agents/agents.ts')).agents,
+      load: async () => (await import('./commands/agents/agents-command.ts')).agents,
     },
     'mcp [app]': {
       summary: 'Serve the tools of an app, or of the gateway, to an MCP client that starts programs',
@@ -503,7 +503,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'Clients that speak MCP over HTTP need no program: see docs/mcp.md.',
       ],
       examples: ['svc mcp notes', 'claude mcp add notes -- svc mcp notes'],
-      load: async () => (await import('./commands/agents/mcp.ts')).mcp,
+      load: async () => (await import('./commands/agents/mcp-command.ts')).mcp,
     },
   },
   Data: {
@@ -511,7 +511,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       summary: 'Run a query',
       details: [JSON_INPUT],
       examples: ['svc read notes list', `svc read notes list '{"limit": 5}'`],
-      load: async () => (await import('./commands/apps/data.ts')).read,
+      load: async () => (await import('./commands/apps/data-command.ts')).read,
     },
     'write <app> <action> [input]': {
       summary: 'Run an action',
@@ -520,7 +520,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '--key <key>': 'Idempotency key: with the same key and input, the action runs once in 24 hours',
       },
       examples: [`svc write notes add '{"text": "Milk"}'`, 'svc write notes add - < note.json'],
-      load: async () => (await import('./commands/apps/data.ts')).write,
+      load: async () => (await import('./commands/apps/data-command.ts')).write,
     },
     'sql <app> <statement> [params]': {
       summary: "Run one SQL statement on an app's database",
@@ -531,18 +531,18 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       ],
       options: { '-y, --yes': 'Do not ask' },
       examples: ["svc sql notes 'select * from notes'", `svc sql notes 'delete from notes where id = ?' '[3]'`],
-      load: async () => (await import('./commands/apps/data.ts')).sql,
+      load: async () => (await import('./commands/apps/data-command.ts')).sql,
     },
     'live <app> <query> [input]': {
       summary: 'Follow the result of a query',
       details: ['Prints the result at once and again whenever it differs.', JSON_INPUT],
       examples: ['svc live notes list', `svc live notes list '{"limit": 5}' --json`],
-      load: async () => (await import('./commands/apps/data.ts')).live,
+      load: async () => (await import('./commands/apps/data-command.ts')).live,
     },
     'changes <app>': {
       summary: 'Follow changes in the tables of an app',
       options: { '--tables <a,b>': 'Only these tables' },
-      load: async () => (await import('./commands/apps/data.ts')).changes,
+      load: async () => (await import('./commands/apps/data-command.ts')).changes,
     },
     'files <ls|get|put|rm> <app> [sha256|file]': {
       summary: 'List, download, upload or delete the files that an app keeps',
@@ -563,7 +563,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'svc files get album 3f2a9c --out photo.jpg',
         'svc files rm album 3f2a9c',
       ],
-      load: async () => (await import('./commands/apps/files.ts')).files,
+      load: async () => (await import('./commands/apps/files-command.ts')).files,
     },
     'secret <set|ls|rm> <app> [name]': {
       summary: 'Set, list or remove the secrets of an app',
@@ -579,7 +579,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'svc secret ls shop',
         'svc secret rm shop STRIPE_KEY --session dev-shop',
       ],
-      load: async () => (await import('./commands/secret.ts')).secret,
+      load: async () => (await import('./commands/secret-command.ts')).secret,
     },
     'logs [app]': {
       summary: 'Show the log of one app or of all',
@@ -588,7 +588,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '-n, --lines <count>': 'Entries to show (default 50, at most 10000)',
       },
       examples: ['svc logs', 'svc logs notes -f'],
-      load: async () => (await import('./commands/apps/data.ts')).logs,
+      load: async () => (await import('./commands/apps/data-command.ts')).logs,
     },
   },
   Automations: {
@@ -610,7 +610,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'svc automations provision --app notes',
         'svc automations provision notes/inbox --renew',
       ],
-      load: async () => (await import('./commands/automations/automations.ts')).automations,
+      load: async () => (await import('./commands/automations/automations-command.ts')).automations,
     },
     'run <app/automation|show|again|cancel> [input]': {
       summary: 'Run an automation now; show, repeat or cancel a run',
@@ -620,7 +620,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       ],
       options: { '-w, --wait': 'Wait for the end, and fail if the run fails' },
       examples: ['svc run notes/digest --wait', `svc run notes/digest '{"day": "monday"}'`],
-      load: async () => (await import('./commands/automations/runs.ts')).run,
+      load: async () => (await import('./commands/automations/runs-command.ts')).run,
     },
     'runs [app/automation]': {
       summary: 'Show the latest runs, or follow them as they happen',
@@ -631,14 +631,14 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '-n, --lines <count>': 'Runs to show (default 20)',
       },
       examples: ['svc runs', 'svc runs notes/digest --state error', 'svc runs -f'],
-      load: async () => (await import('./commands/automations/runs.ts')).runs,
+      load: async () => (await import('./commands/automations/runs-command.ts')).runs,
     },
     insights: {
       summary: 'Show the results and cost of the latest runs, by automation, model and day',
       details: ['Runs that left the history and runs of removed apps count too. Days are in UTC.'],
       options: { '--days <n>': 'Number of days, at most 366 (default 30)' },
       examples: ['svc insights', 'svc insights --days 7'],
-      load: async () => (await import('./commands/automations/insights.ts')).insights,
+      load: async () => (await import('./commands/automations/insights-command.ts')).insights,
     },
   },
 };

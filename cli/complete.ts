@@ -1,12 +1,12 @@
 /** What may follow the words of a command line that is being typed: commands, options, and names from the gateway. */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Command } from './command.ts';
-import { findVersion } from './commands/apps/versions.ts';
+import { findVersion } from './commands/apps/versions-command.ts';
 import { COMMANDS } from './commands.ts';
-import { describeApp } from './gateway/api.ts';
 import { Client } from './gateway/client.ts';
 import { resolveConnection, type Surroundings } from './gateway/connection.ts';
 import { allConversations } from './gateway/conversations.ts';
+import { describeApp } from './gateway/route-paths.ts';
 import { type Names, type Resource, readAll } from './resource.ts';
 import {
   APPS,

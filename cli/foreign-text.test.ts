@@ -6,7 +6,7 @@ import { Writable } from 'node:stream';
 import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { failure, type Outcome, type Reply, startGateway, svc, temporaryFolder } from '../testing/command-line.ts';
-import { printFacts } from './commands/operations/backup.ts';
+import { printFacts } from './commands/operations/backup-command.ts';
 import { drawPinoLine } from './terminal/log-entry.ts';
 import { visible } from './terminal/style.ts';
 import { Terminal } from './terminal/terminal.ts';

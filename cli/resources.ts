@@ -1,5 +1,5 @@
 /** The table of resources: where each list is, what a row is called, and the columns by which commands draw it. */
-import type { AppRecord, AutomationRow, TemplateRow, TrashRow, VersionRecord } from '../protocol/answers.ts';
+import type { AppRecord, AutomationRow, TemplateRow, TrashRow, VersionRecord } from '../protocol/answer-types.ts';
 import { outcomeOf, type RunRecord } from '../protocol/automations/runs.ts';
 import { route } from '../protocol/http/addresses.ts';
 import { addressOf } from '../protocol/http/client.ts';
@@ -9,7 +9,7 @@ import type { RowIn } from '../protocol/routes/api.ts';
 import type { BackupFile } from '../protocol/routes/operations/backups-rows.ts';
 import type { ChannelStatus } from '../protocol/routes/operations/notices-rows.ts';
 import type { GitFile } from '../protocol/wire/git-jobs.ts';
-import type { BlobRow } from '../storage/blobs.ts';
+import type { BlobRow } from '../storage/blob-files.ts';
 import type { SessionRow } from '../supervisor/authoring/sessions.ts';
 import type { ConversationRow } from './gateway/conversations.ts';
 import { age, count, type Names, name, type Resource, size, type Table, text } from './resource.ts';

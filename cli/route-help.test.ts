@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RESOURCES } from '../protocol/routes/all.ts';
+import { RESOURCES } from '../protocol/routes/resources.ts';
 import { routeDocuments } from './route-help.ts';
 
 test('every route is there, with what it takes', () => {

@@ -1,5 +1,5 @@
 /** Prints the routes of the gateway for programs, with `svc help --json`. Loaded only then. */
-import { RESOURCES } from '../protocol/routes/all.ts';
+import { RESOURCES } from '../protocol/routes/resources.ts';
 import { pathsOf } from '../protocol/routes/row.ts';
 import { parametersOf, sent } from '../supervisor/openapi/gateway-document.ts';
 

@@ -1,7 +1,7 @@
 /** What every view knows of the gateway: its apps and its processes, polled while the page is visible. */
 import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
-import type { AppRecord } from '../protocol/answers.ts';
+import type { AppRecord } from '../protocol/answer-types.ts';
 import type { SystemStatus } from '../protocol/routes/operations/system-rows.ts';
 import type { GatewayError } from './gateway.ts';
 

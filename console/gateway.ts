@@ -1,9 +1,9 @@
 /** Asks the gateway: the client of the console, and requests for routes that have no key yet. */
 import { type Answer, type CallOptions, GatewayClient, type Request } from '../protocol/http/client.ts';
-import { TRANSPORT } from './transport.ts';
+import { TRANSPORT } from './fetch-transport.ts';
 
 export { GatewayError } from '../protocol/http/gateway-error.ts';
-export { BACK, isSignedOut, SIGNED_IN, SIGNED_OUT, setSignedOut, unreachable } from './transport.ts';
+export { BACK, isSignedOut, SIGNED_IN, SIGNED_OUT, setSignedOut, unreachable } from './fetch-transport.ts';
 
 export const gateway = new GatewayClient(TRANSPORT);
 

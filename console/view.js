@@ -7,9 +7,9 @@
  * The page has an address of nowhere, and no storage; what it may do is what the host lets it do with the tools of its app.
  */
 import { describedTool, toolNameOf } from '../protocol/http/mcp-app.ts';
+import { Host, HostError } from './bridge/app-host.ts';
 import { giveCalls, SvcError } from './bridge/calls.js';
 import { createLook, keepFragments, loadFonts, openLinksOutside, tellSize, watchSight } from './bridge/frame.ts';
-import { Host, HostError } from './bridge/host.ts';
 import { showFiles } from './bridge/host-files.ts';
 import { linkModules } from './bridge/modules.js';
 import { giveSettings } from './bridge/settings.js';

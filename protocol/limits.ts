@@ -3,7 +3,7 @@
  * Sizes are bytes, times milliseconds, unless the name says otherwise. No queue, map, buffer or wait is unbounded
  * (specification, "Limits").
  */
-import { PAGE_ROWS } from './http/pages.ts';
+import { PAGE_ROWS } from './http/list-pages.ts';
 
 const KiB = 1024;
 const MiB = 1024 * KiB;

@@ -165,7 +165,7 @@ export async function buildAll(outdir = dist, further = []) {
     }),
     build({
       ...split,
-      entryPoints: { job: 'workers/jobs/thread.ts', jobs: 'workers/jobs/main.ts' },
+      entryPoints: { job: 'workers/jobs/job-thread.ts', jobs: 'workers/jobs/main.ts' },
       plugins: [...plugins, packages],
     }),
     // Everything but the native module is in the file: a thread or process that starts reads one file and no packages.
@@ -173,11 +173,11 @@ export async function buildAll(outdir = dist, further = []) {
       ...common,
       entryPoints: {
         writer: 'workers/writer/main.ts',
-        'writer-thread': 'workers/writer/thread.ts',
+        'writer-thread': 'workers/writer/writer-thread.ts',
         host: 'workers/handler/host.ts',
         actor: 'workers/handler/actor.ts',
         sql: 'workers/sql/main.ts',
-        'sql-thread': 'workers/sql/thread.ts',
+        'sql-thread': 'workers/sql/sql-thread.ts',
       },
       outdir,
       plugins,

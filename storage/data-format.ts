@@ -157,7 +157,7 @@ async function copyOf(from: string, to: string): Promise<void> {
   await rm(to, { force: true });
   mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
   if (!from.endsWith('.sqlite')) return await copyFile(from, to);
-  const { copyDatabase } = await import('./backup/database.ts');
+  const { copyDatabase } = await import('./backup/backup-database.ts');
   await copyDatabase(from, to, () => {});
 }
 

@@ -21,7 +21,7 @@ import {
   statBlob,
   typeFile,
   UNTYPED,
-} from '../storage/blobs.ts';
+} from '../storage/blob-files.ts';
 import { isMissing, isThere, syncDir } from '../storage/files/atomic-file.ts';
 import type { Layout } from '../storage/layout.ts';
 import { givePartBack } from './edge/upload-buffers.ts';

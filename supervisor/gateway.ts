@@ -14,7 +14,7 @@ import type { Identify } from './http/access/person.ts';
 import type { McpAnswer } from './mcp/tools.ts';
 import { createLog, streamOf } from './operations/log-stream.ts';
 import type { Services } from './services.ts';
-import type { Host } from './start/host.ts';
+import type { Host } from './start/given-parts.ts';
 import type { Assembly } from './wiring.ts';
 
 export type GatewayOptions = Settings<Omit<Config, 'dataDir'>> &

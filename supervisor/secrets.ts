@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import { SvcError } from '../protocol/errors.ts';
 import { appOfKey, isDraftKey, sessionOfKey } from '../protocol/ids.ts';
 import { LIMITS } from '../protocol/limits.ts';
-import { checkSecretName, checkSecretValue, type SecretRecord, setSecretCommand } from '../protocol/secrets.ts';
+import { checkSecretName, checkSecretValue, type SecretRecord, setSecretCommand } from '../protocol/secret-names.ts';
 import { Redactor } from '../protocol/text/redactor.ts';
 import { unknownApp } from '../storage/apps/registry.ts';
 import { inParallel, isMissing } from '../storage/files/atomic-file.ts';
@@ -18,7 +18,7 @@ import {
   unseal,
   writeSecretKey,
   writeSecrets,
-} from '../storage/secrets.ts';
+} from '../storage/secret-files.ts';
 import { SerialByKey } from './serial.ts';
 
 type SecretsOptions = {

@@ -22,7 +22,7 @@ import type { Access } from './http/access/access.ts';
 import type { AgentTokens } from './http/access/agent-tokens.ts';
 import type { Caller } from './http/access/grants.ts';
 import type { LiveStreams } from './live/live-streams.ts';
-import type { McpSessions } from './mcp/sessions.ts';
+import type { McpSessions } from './mcp/mcp-sessions.ts';
 import type { Notices } from './notices/notices.ts';
 import type { Activity } from './operations/activity.ts';
 import type { Backups } from './operations/backups.ts';

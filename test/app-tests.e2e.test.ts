@@ -11,7 +11,7 @@ import { text } from 'node:stream/consumers';
 import { after, before, describe, type TestContext, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { inspect } from 'node:util';
-import type { TestResult } from '../protocol/answers.ts';
+import type { TestResult } from '../protocol/answer-types.ts';
 import { appOf } from '../testing/apps.ts';
 import { makeGateway, root } from '../testing/gateway.ts';
 import { filesOf } from '../testing/published.ts';

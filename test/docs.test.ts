@@ -21,7 +21,7 @@ import { COMMANDS, COMMON_OPTIONS, CONNECTION_OPTIONS } from '../cli/commands.ts
 import { EXIT } from '../cli/failure.ts';
 import { ERROR_CODES, type ErrorCode } from '../protocol/errors.ts';
 import { NEXT_STEPS } from '../protocol/next-steps.ts';
-import { RESOURCES } from '../protocol/routes/all.ts';
+import { RESOURCES } from '../protocol/routes/resources.ts';
 import { pathsOf } from '../protocol/routes/row.ts';
 import { CONFIG_KEYS, checkConfig, defaultConfig } from '../supervisor/config.ts';
 import { allRoutes } from '../supervisor/routes/all.ts';

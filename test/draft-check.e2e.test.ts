@@ -6,7 +6,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
-import type { AppTests } from '../protocol/answers.ts';
+import type { AppTests } from '../protocol/answer-types.ts';
 import { isRunning } from '../storage/processes/process-identity.ts';
 import { appOf } from '../testing/apps.ts';
 import { gatewayOfSuite } from '../testing/edges.ts';

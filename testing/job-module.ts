@@ -15,6 +15,6 @@ export const BUNDLE = {
 /** The built file, with everything that it needs. */
 export async function buildJobModule(dir: string): Promise<string> {
   const outfile = join(dir, 'job.mjs');
-  await build({ ...BUNDLE, entryPoints: [join(import.meta.dirname, '../workers/jobs/thread.ts')], outfile });
+  await build({ ...BUNDLE, entryPoints: [join(import.meta.dirname, '../workers/jobs/job-thread.ts')], outfile });
   return outfile;
 }

@@ -1,7 +1,7 @@
 /** A reporter of node:test for programs (`dist/test-reporter.js`): one line of JSON for each test that ended. */
 import type { TestEvent } from 'node:test/reporters';
 import { inspect } from 'node:util';
-import type { TestResult } from '../../protocol/answers.ts';
+import type { TestResult } from '../../protocol/answer-types.ts';
 
 // biome-ignore lint/style/noDefaultExport: Node requires it
 export default async function* report(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {

@@ -5,7 +5,7 @@ import { basename, dirname, join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { constants } from 'node:zlib';
 import { create, Header, Pack, ReadEntry } from 'tar';
-import type { UploadAnswer } from '../../protocol/answers.ts';
+import type { UploadAnswer } from '../../protocol/answer-types.ts';
 import { flatAutomation, flatAutomations } from '../../protocol/automations/automation.ts';
 import { contentHash } from '../../protocol/content-hash.ts';
 import { route, withQuery } from '../../protocol/http/addresses.ts';

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import type { VersionRecord } from '../../protocol/answers.ts';
+import type { VersionRecord } from '../../protocol/answer-types.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { route, withQuery } from '../../protocol/http/addresses.ts';
 import { GatewayError } from '../../protocol/http/gateway-error.ts';

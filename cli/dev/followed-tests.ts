@@ -1,8 +1,8 @@
 /** Runs the tests of a folder that `svc dev` follows, after each change; a change during a run starts it again. */
 import { relative } from 'node:path';
-import type { TestResult } from '../../protocol/answers.ts';
+import type { TestResult } from '../../protocol/answer-types.ts';
 import type { ErrorBody } from '../../protocol/errors.ts';
-import { findTests, runTests } from '../app-tests/run.ts';
+import { findTests, runTests } from '../app-tests/run-tests.ts';
 import { errorBodyOf } from '../failure.ts';
 import { scanAppFolder } from './app-folder.ts';
 

@@ -5,7 +5,7 @@ import { GatewayClient, type Request } from '../../protocol/http/client.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { CommandError, UnreachableError } from '../failure.ts';
 import type { Connection } from './connection.ts';
-import { type NodeAnswer, NodeTransport } from './transport.ts';
+import { type NodeAnswer, NodeTransport } from './node-transport.ts';
 
 export class Client extends GatewayClient<NodeAnswer> {
   readonly connection: Connection;

@@ -5,8 +5,8 @@
 import { route, withQuery } from '../../protocol/http/addresses.ts';
 import { GatewayError } from '../../protocol/http/gateway-error.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { ChatWindow } from './api.ts';
 import type { Client } from './client.ts';
+import type { ChatWindow } from './route-paths.ts';
 
 type Kind = 'window' | 'conversation';
 /** The members of a row that the command line needs. */

@@ -5,7 +5,7 @@ import type { PageOwner } from '../../protocol/http/origins.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { CommandError, UnreachableError } from '../failure.ts';
 import { Client } from './client.ts';
-import { type Link, makeLink } from './pages.ts';
+import { type Link, makeLink } from './page-links.ts';
 
 /** Networks of containers and virtual machines, in which no phone is. */
 const VIRTUAL = /^(?:docker|br-|veth|virbr|vmnet|vboxnet|cni|podman|lxc)/;

@@ -11,7 +11,7 @@ import { FolderSync } from '../dev/folder-sync.ts';
 import { EXIT } from '../failure.ts';
 import { Client } from './client.ts';
 import type { Connection } from './connection.ts';
-import { makeLink } from './pages.ts';
+import { makeLink } from './page-links.ts';
 import { checkOwnAddress } from './received.ts';
 
 const FILES = '/svc/_sessions/s1/apps/notes/files';

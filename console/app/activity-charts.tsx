@@ -1,5 +1,5 @@
 /** The last hour of an app as curves. */
-import type { ActivityPoint } from '../../protocol/answers.ts';
+import type { ActivityPoint } from '../../protocol/answer-types.ts';
 import { BYTE_STEPS, Chart, type ChartProps, WHOLE_STEPS } from '../ui/chart.tsx';
 import { bytes, took } from '../words.ts';
 

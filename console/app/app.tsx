@@ -3,8 +3,8 @@ import type { ComponentType } from 'preact';
 import { route } from '../../protocol/http/addresses.ts';
 import type { Manifest } from '../../protocol/manifest.ts';
 import { type Address, hrefOf } from '../address.ts';
-import { AutomationList } from '../automations/list.tsx';
-import { NewLink } from '../automations/parts.tsx';
+import { AutomationList } from '../automations/automation-list.tsx';
+import { NewLink } from '../automations/automation-parts.tsx';
 import { lazy } from '../frame/lazy.tsx';
 import { get, post } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
@@ -19,7 +19,7 @@ const AppDataView = lazy<AppViewProps>(async () => (await import('./data/data.ts
 const CodeView = lazy<AppViewProps>(async () => (await import('./code/code.tsx')).CodeView);
 const ChatView = lazy<AppViewProps>(async () => (await import('./chat/chat.tsx')).ChatView);
 const LogsView = lazy<AppViewProps>(async () => (await import('./logs/logs.tsx')).LogsView);
-const FilesView = lazy<AppViewProps>(async () => (await import('./files/files.tsx')).FilesView);
+const FilesView = lazy<AppViewProps>(async () => (await import('./files/kept-files.tsx')).FilesView);
 const SettingsView = lazy<AppViewProps>(async () => (await import('./settings/settings.tsx')).SettingsView);
 
 const VIEWS: Record<AppViewId, ComponentType<AppViewProps>> = {

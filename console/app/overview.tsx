@@ -1,5 +1,5 @@
 /** How an app is: its state, what it did in the last hour, what is live, how large it is, and what visitors may use. */
-import type { ActivityAnswer } from '../../protocol/answers.ts';
+import type { ActivityAnswer } from '../../protocol/answer-types.ts';
 import { route } from '../../protocol/http/addresses.ts';
 import { hrefOf } from '../address.ts';
 import { lazy } from '../frame/lazy.tsx';
@@ -10,7 +10,7 @@ import { PageFrame } from '../ui/page-frame.tsx';
 import { Button, Card, Facts, Loading, Problem, State } from '../ui/parts.tsx';
 import { bytes, clock, plural } from '../words.ts';
 import { FirstSteps } from './first-steps.tsx';
-import { useRestart } from './restart.ts';
+import { useRestart } from './restart-app.ts';
 import type { AppDetail, AppViewId, AppViewProps } from './views.ts';
 
 const READ_MS = 5000;

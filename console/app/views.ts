@@ -1,5 +1,5 @@
 /** The views of one app, what each is given, and the order of their tabs; the first is shown when the address names none. */
-import type { AppRecord } from '../../protocol/answers.ts';
+import type { AppRecord } from '../../protocol/answer-types.ts';
 import type { Manifest } from '../../protocol/manifest.ts';
 import type { Address } from '../address.ts';
 

@@ -1,21 +1,21 @@
 /** One automation: what fires it and when next, how its webhook is called, a run by hand with an input, and its latest runs. */
 import { useState } from 'preact/hooks';
-import type { AutomationRow, ShownTrigger } from '../../protocol/answers.ts';
+import type { AutomationRow, ShownTrigger } from '../../protocol/answer-types.ts';
 import { automationFile, type NewWebhook } from '../../protocol/automations/automation.ts';
 import { route } from '../../protocol/http/addresses.ts';
 import { hrefOf } from '../address.ts';
 import { get, post } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';
-import { RunList } from '../runs/list.tsx';
+import { RunList } from '../runs/run-list.tsx';
 import { placeHref } from '../ui/located.tsx';
 import { keeping, Minted, showMinted } from '../ui/minted.tsx';
 import { notifyProblem } from '../ui/notice.tsx';
 import { Button, Card, Confirm, Empty, Field, Loading, Problem } from '../ui/parts.tsx';
 import { ahead, clock } from '../words.ts';
+import { Addresses, RunNow, Switch, triggerText, triggerWords } from './automation-parts.tsx';
 import { nextFires } from './calendar.tsx';
 import { EditSchedule } from './edit-schedule.tsx';
-import { Addresses, RunNow, Switch, triggerText, triggerWords } from './parts.tsx';
 import { timeIn } from './schedule-fields.tsx';
 import { TestCall } from './test-call.tsx';
 

@@ -2,10 +2,10 @@
 import { type Address, hrefOf } from '../address.ts';
 import { Tabs } from '../ui/parts.tsx';
 import { AutomationView } from './automation.tsx';
+import { AutomationList } from './automation-list.tsx';
+import { NewLink } from './automation-parts.tsx';
 import { Calendar } from './calendar.tsx';
-import { AutomationList } from './list.tsx';
 import { NewAutomation } from './new-automation.tsx';
-import { NewLink } from './parts.tsx';
 
 export function AutomationsView({ address }: { address: Address }) {
   const [, app, id] = address.parts;

@@ -1,11 +1,11 @@
 /** When the schedules fire in the next days, with a column for each day. */
 import { useState } from 'preact/hooks';
-import type { UpcomingAnswer } from '../../protocol/answers.ts';
+import type { UpcomingAnswer } from '../../protocol/answer-types.ts';
 import { get } from '../gateway.ts';
 import { usePolled } from '../polled.ts';
 import { Button, Empty, Loading, Problem } from '../ui/parts.tsx';
 import { plural } from '../words.ts';
-import { automationHref } from './parts.tsx';
+import { automationHref } from './automation-parts.tsx';
 
 const READ_MS = 60_000;
 const DAYS = 7;

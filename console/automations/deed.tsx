@@ -2,7 +2,7 @@
 
 import { hrefOf } from '../address.ts';
 import { escaped, InputForm, JsonField } from '../app/tools/fields.tsx';
-import { initialOf, shapeOf } from '../app/tools/shape.ts';
+import { initialOf, shapeOf } from '../app/tools/input-shape.ts';
 import type { AppDetail } from '../app/views.ts';
 import { Field } from '../ui/parts.tsx';
 import { actionHandler, agentHandler } from './handler-texts.ts';

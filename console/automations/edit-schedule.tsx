@@ -1,17 +1,17 @@
 /** Changes when an automation fires, in a draft: its schedules, of which there may be several. */
 import { useState } from 'preact/hooks';
-import type { AppRecord, AutomationRow } from '../../protocol/answers.ts';
+import type { AppRecord, AutomationRow } from '../../protocol/answer-types.ts';
 import type { CronTrigger } from '../../protocol/automations/automation.ts';
 import { automationFile } from '../../protocol/automations/automation.ts';
 import { route } from '../../protocol/http/addresses.ts';
 import { go, hrefOf } from '../address.ts';
-import { readFile, readSessions, type Source, writeFile } from '../app/code/session.ts';
+import { readFile, readSessions, type Source, writeFile } from '../app/code/code-session.ts';
 import { get, post } from '../gateway.ts';
 import { usePolled } from '../polled.ts';
 import { notify } from '../ui/notice.tsx';
 import { Button, Dialog, Field, Loading, Problem } from '../ui/parts.tsx';
 import { useWork } from '../work.ts';
-import { draftName } from './drafts.ts';
+import { draftName } from './automation-drafts.ts';
 import { newSchedule, type Schedule, scheduleOf, triggerOf, triggersOf, withSchedules } from './schedule.ts';
 import { ownZone, problemOf, ScheduleFields, useGatewayZone } from './schedule-fields.tsx';
 

@@ -1,20 +1,20 @@
 /** Makes an automation without an editor: its name, what fires it and what it does; its files are then in a draft. */
 import { useState } from 'preact/hooks';
-import type { AppRecord } from '../../protocol/answers.ts';
+import type { AppRecord } from '../../protocol/answer-types.ts';
 import { route } from '../../protocol/http/addresses.ts';
 import type { SessionRow } from '../../supervisor/authoring/sessions.ts';
 import { go, hrefOf } from '../address.ts';
-import { readSessions } from '../app/code/session.ts';
+import { readSessions } from '../app/code/code-session.ts';
 import type { AppDetail } from '../app/views.ts';
 import { get, post } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
-import { idOf } from '../home/names.ts';
+import { idOf } from '../home/app-names.ts';
 import { usePolled } from '../polled.ts';
 import { notify } from '../ui/notice.tsx';
 import { Button, Card, Empty, Field, Loading, Problem } from '../ui/parts.tsx';
 import { useWork } from '../work.ts';
+import { draftName } from './automation-drafts.ts';
 import { type Deed, DeedFields, filesOf, missingOf, newDeed } from './deed.tsx';
-import { draftName } from './drafts.ts';
 import { Radios } from './radios.tsx';
 import { newSchedule, triggerOf } from './schedule.ts';
 import { ownZone, problemOf, ScheduleFields, useGatewayZone } from './schedule-fields.tsx';

@@ -1,6 +1,6 @@
 /** Shows a shell command that calls a webhook. The command makes the signature that the webhook asks for. */
 
-import type { ShownTrigger } from '../../protocol/answers.ts';
+import type { ShownTrigger } from '../../protocol/answer-types.ts';
 import type { HmacVerify, WebhookVerify } from '../../protocol/automations/automation.ts';
 import { CopyButton } from '../ui/parts.tsx';
 import { quoted } from '../words.ts';

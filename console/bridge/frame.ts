@@ -1,5 +1,5 @@
 /** Fits a page into the frame of its host: size, look, fonts, links, history (specification, "MCP Apps"). */
-import type { Host } from './host.ts';
+import type { Host } from './app-host.ts';
 
 type Dimensions = { height?: number; maxHeight?: number };
 export type HostContext = {

@@ -3,7 +3,7 @@
  * the host reads each, and the page gets an address that contains it.
  */
 import { fileUri } from '../../protocol/http/mcp-app.ts';
-import type { Host } from './host.ts';
+import type { Host } from './app-host.ts';
 
 const FILE = /(?:^|\/)_blobs\/([0-9a-f]{64})$/;
 

@@ -5,7 +5,7 @@ import { request } from '../gateway.ts';
 import { usePolled } from '../polled.ts';
 import { Empty, Loading, Problem } from '../ui/parts.tsx';
 import { documentOf } from './document.ts';
-import { DOCUMENTS, documentHref } from './pages.ts';
+import { DOCUMENTS, documentHref } from './help-pages.ts';
 
 /** The address names the document and, in its query, a `part` of it. */
 export function DocsView({ address: { parts, query } }: { address: Address }) {

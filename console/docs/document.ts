@@ -1,7 +1,7 @@
 /** Makes the elements of a document of the gateway from its Markdown: links lead to other documents in the console. */
 import createSanitizer from 'dompurify';
 import { Marked, type Tokens } from 'marked';
-import { anchorOf, documentHref } from './pages.ts';
+import { anchorOf, documentHref } from './help-pages.ts';
 
 const FILES = '/svc/_docs/';
 /** Another document, in `docs/` or beside it, and a heading of it. */

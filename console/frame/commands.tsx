@@ -1,17 +1,17 @@
 /** What the palette can do: each command does what a button of the console does, and asks first where that one asks. */
 import type { ComponentChildren } from 'preact';
-import type { AppRecord, AutomationRow, TemplateRow } from '../../protocol/answers.ts';
+import type { AppRecord, AutomationRow, TemplateRow } from '../../protocol/answer-types.ts';
 import { route } from '../../protocol/http/addresses.ts';
 import { go, hrefOf } from '../address.ts';
-import { restartApp } from '../app/restart.ts';
-import { runNow, toggled } from '../automations/parts.tsx';
-import { documentHref } from '../docs/pages.ts';
+import { restartApp } from '../app/restart-app.ts';
+import { runNow, toggled } from '../automations/automation-parts.tsx';
+import { documentHref } from '../docs/help-pages.ts';
 import { post } from '../gateway.ts';
 import type { GatewayState } from '../gateway-state.tsx';
 import { NewApp, type Way } from '../home/new-app.tsx';
 import { chooseTheme, readTheme, type Theme } from '../theme.ts';
 import { notify } from '../ui/notice.tsx';
-import type { Entry } from './entries.ts';
+import type { Entry } from './palette-entries.ts';
 
 export type CommandContext = {
   gateway: GatewayState;

@@ -1,13 +1,13 @@
 /** Finds runs by what somebody remembers of them: the automation, the app, how it ended, the beginning of the id. */
 import { useEffect, useState } from 'preact/hooks';
-import type { AppRecord, AutomationRow, ShownRun } from '../../protocol/answers.ts';
+import type { AppRecord, AutomationRow, ShownRun } from '../../protocol/answer-types.ts';
 import { RUN_STATES } from '../../protocol/automations/run-states.ts';
 import { CHAT_RUNS } from '../../protocol/automations/runs.ts';
 import { route } from '../../protocol/http/addresses.ts';
 import { get } from '../gateway.ts';
-import { runHref } from '../runs/words.ts';
+import { runHref } from '../runs/run-words.ts';
 import { ago } from '../words.ts';
-import { type Entry, fits, wordsOf } from './entries.ts';
+import { type Entry, fits, wordsOf } from './palette-entries.ts';
 
 /** From the last key until the gateway is asked. */
 const PAUSE_MS = 150;

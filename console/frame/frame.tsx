@@ -1,11 +1,11 @@
 /** The frame around every view: navigation, the state of the gateway, and the command palette. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
-import type { AppRecord } from '../../protocol/answers.ts';
+import type { AppRecord } from '../../protocol/answer-types.ts';
 import { withQuery } from '../../protocol/http/addresses.ts';
 import type { SystemStatus } from '../../protocol/routes/operations/system-rows.ts';
 import { type Address, hrefOf, useAddress } from '../address.ts';
-import { helpAbout } from '../docs/pages.ts';
+import { helpAbout } from '../docs/help-pages.ts';
 import { GatewayError, gateway, get, post } from '../gateway.ts';
 import { GatewayContext, type GatewayState } from '../gateway-state.tsx';
 import { isDiskNearlyFull } from '../home/attention.tsx';
@@ -17,9 +17,9 @@ import { MintedElsewhere } from '../ui/minted.tsx';
 import { Notices, notifyProblem } from '../ui/notice.tsx';
 import { Button, Empty, State } from '../ui/parts.tsx';
 import { plural } from '../words.ts';
-import { DOCUMENT_ENTRIES, placesOf } from './entries.ts';
 import { lazy } from './lazy.tsx';
 import { Palette } from './palette.tsx';
+import { DOCUMENT_ENTRIES, placesOf } from './palette-entries.ts';
 import { ThemeChoice } from './theme-choice.tsx';
 
 const AppView = lazy(async () => (await import('../app/app.tsx')).AppView);

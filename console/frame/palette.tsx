@@ -1,16 +1,16 @@
 /** Finds an app, a view, a run or a command by a few letters (Ctrl K or ⌘K). */
 import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
-import type { AutomationRow, TemplateRow } from '../../protocol/answers.ts';
+import type { AutomationRow, TemplateRow } from '../../protocol/answer-types.ts';
 import { go, useAddress } from '../address.ts';
-import { readAutomations } from '../automations/read.ts';
+import { readAutomations } from '../automations/read-automation.ts';
 import { get } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';
 import { notifyProblem } from '../ui/notice.tsx';
 import { plural } from '../words.ts';
 import { type CommandContext, commandsOf } from './commands.tsx';
-import { DOCUMENT_ENTRIES, type Entry, type Group, matching, ordered, placesOf, wordsOf } from './entries.ts';
 import { useFoundRuns } from './found-runs.ts';
+import { DOCUMENT_ENTRIES, type Entry, type Group, matching, ordered, placesOf, wordsOf } from './palette-entries.ts';
 
 const SHOWN = { places: 8, commands: 6, documents: 4 };
 

@@ -1,14 +1,14 @@
 /** Problems that need attention, each with its reason and the next step. Draws nothing if there are none. */
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import type { AppRecord, ShownRun } from '../../protocol/answers.ts';
+import type { AppRecord, ShownRun } from '../../protocol/answer-types.ts';
 import { outcomeOf } from '../../protocol/automations/runs.ts';
 import { hrefOf } from '../address.ts';
-import { restartApp } from '../app/restart.ts';
+import { restartApp } from '../app/restart-app.ts';
 import { get } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';
-import { nameOfRun, runHref } from '../runs/words.ts';
+import { nameOfRun, runHref } from '../runs/run-words.ts';
 import { notifyProblem } from '../ui/notice.tsx';
 import { Button } from '../ui/parts.tsx';
 import { ago, ahead, bytes, plural } from '../words.ts';

@@ -1,6 +1,6 @@
 /** The apps of the gateway: what needs attention first, then each app as a tile, and ways to get another. */
 import { useMemo, useState } from 'preact/hooks';
-import type { AppRecord } from '../../protocol/answers.ts';
+import type { AppRecord } from '../../protocol/answer-types.ts';
 import { route } from '../../protocol/http/addresses.ts';
 import { hrefOf } from '../address.ts';
 import { useGateway } from '../gateway-state.tsx';

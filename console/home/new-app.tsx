@@ -1,6 +1,6 @@
 /** Makes an app: from a template, blank, from an archive, or from the address of one. What was typed stays when it is refused. */
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { TemplateRow } from '../../protocol/answers.ts';
+import type { TemplateRow } from '../../protocol/answer-types.ts';
 import type { NewWebhook } from '../../protocol/automations/automation.ts';
 import { route } from '../../protocol/http/addresses.ts';
 import { freeName } from '../../protocol/ids.ts';
@@ -13,7 +13,7 @@ import { notify } from '../ui/notice.tsx';
 import { Button, Dialog, Field, Loading, Problem, Tile } from '../ui/parts.tsx';
 import { plural } from '../words.ts';
 import { useWork } from '../work.ts';
-import { APP_ID, idOf, sourceName } from './names.ts';
+import { APP_ID, idOf, sourceName } from './app-names.ts';
 
 export type Way = 'template' | 'blank' | 'import' | 'address';
 const WAYS: [Way, string][] = [

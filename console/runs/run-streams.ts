@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { CHAT_RUNS, type RunEvent, type RunNode, type RunRecord } from '../../protocol/automations/runs.ts';
 import { route } from '../../protocol/http/addresses.ts';
-import { type Entry, entryOf, type Page, type Read, readPage } from '../app/logs/entries.ts';
+import { type Entry, entryOf, type Page, type Read, readPage } from '../app/logs/log-entries.ts';
 import { EventStream } from '../bridge/streams/event-stream.ts';
 import { BACK, type GatewayError, get, isSignedOut, SIGNED_IN } from '../gateway.ts';
 

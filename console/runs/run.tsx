@@ -3,9 +3,9 @@ import { useState } from 'preact/hooks';
 import { CHAT_RUNS, outcomeOf, type RunRecord } from '../../protocol/automations/runs.ts';
 import { route } from '../../protocol/http/addresses.ts';
 import { go, hrefOf } from '../address.ts';
-import type { Entry } from '../app/logs/entries.ts';
+import type { Entry } from '../app/logs/log-entries.ts';
 import { LogLine, stackOf } from '../app/logs/log-lines.tsx';
-import { automationHref } from '../automations/parts.tsx';
+import { automationHref } from '../automations/automation-parts.tsx';
 import { get, post } from '../gateway.ts';
 import { Located } from '../ui/located.tsx';
 import { notifyProblem } from '../ui/notice.tsx';
@@ -13,7 +13,7 @@ import { Button, Card, Empty, Facts, Loading, Problem, State } from '../ui/parts
 import { short, Value } from '../ui/value.tsx';
 import { clock, plural, took } from '../words.ts';
 import { type ShownNode, useRun } from './run-streams.ts';
-import { nameOfRun, runHref } from './words.ts';
+import { nameOfRun, runHref } from './run-words.ts';
 
 export function RunView({ runId }: { runId: string }) {
   const { run, nodes, lines, error } = useRun(runId);

@@ -2,11 +2,11 @@
 import { RUN_STATES } from '../../protocol/automations/run-states.ts';
 import { CHAT_RUNS } from '../../protocol/automations/runs.ts';
 import { type Address, go, hrefOf } from '../address.ts';
-import { readAutomations } from '../automations/read.ts';
+import { readAutomations } from '../automations/read-automation.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';
-import { FILTERS, RunList } from './list.tsx';
 import { RunView } from './run.tsx';
+import { FILTERS, RunList } from './run-list.tsx';
 
 export function RunsView({ address }: { address: Address }) {
   const runId = address.parts[1];

@@ -7,7 +7,7 @@ import { notify } from '../ui/notice.tsx';
 import { Button, Card, Confirm, Loading, Problem, State } from '../ui/parts.tsx';
 import { ago, clock, plural } from '../words.ts';
 import { useWork } from '../work.ts';
-import { type Agreement, agree, endAgreement, readAgreement } from './push.ts';
+import { type Agreement, agree, endAgreement, readAgreement } from './push-browser.ts';
 
 const READ_MS = 5000;
 const KINDS = { mail: 'Mail', ntfy: 'ntfy', slack: 'Slack', json: 'Webhook', push: 'Browser' };

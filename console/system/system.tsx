@@ -7,7 +7,7 @@ import { Backups } from './backups.tsx';
 import { InsightsView } from './insights.tsx';
 import { NoticesView } from './notices.tsx';
 import { Processes } from './processes.tsx';
-import { SignInView } from './sign-in.tsx';
+import { SignInView } from './sign-in-length.tsx';
 import { Trash } from './trash.tsx';
 
 const VIEWS: Record<string, (props: { query: URLSearchParams }) => VNode> = {

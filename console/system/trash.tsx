@@ -1,8 +1,8 @@
 /** The trash: removed apps that are still kept, restored or deleted for good. */
 import { useState } from 'preact/hooks';
-import type { TrashRow } from '../../protocol/answers.ts';
+import type { TrashRow } from '../../protocol/answer-types.ts';
 import { route, withQuery } from '../../protocol/http/addresses.ts';
-import { PAGE_ROWS } from '../../protocol/http/pages.ts';
+import { PAGE_ROWS } from '../../protocol/http/list-pages.ts';
 import { hrefOf } from '../address.ts';
 import { gateway as client, get, post, remove } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';

@@ -1,7 +1,7 @@
 /** The small parts that every view is made of: tiles, states, buttons, fields, dialogs, and what is said when nothing is there. */
 import type { ButtonHTMLAttributes, ComponentChildren } from 'preact';
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import type { AppRecord } from '../../protocol/answers.ts';
+import type { AppRecord } from '../../protocol/answer-types.ts';
 import { route } from '../../protocol/http/addresses.ts';
 import { type Tone, toneOf } from '../../protocol/text/states.ts';
 import { signedAddress } from '../bridge/page-key.ts';

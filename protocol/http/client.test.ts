@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { LIMITS } from '../limits.ts';
 import { addressOf, GatewayClient, requestOf, type Sending } from './client.ts';
 import { errorIn, GatewayError, refusal } from './gateway-error.ts';
-import { PAGE_ROWS } from './pages.ts';
+import { PAGE_ROWS } from './list-pages.ts';
 
 type Told = { status?: number; text?: string; type?: string };
 

@@ -7,7 +7,7 @@ import type { Method } from '../routes/row.ts';
 import { filled, type Query, withQuery } from './addresses.ts';
 import { eventReader, followEvents, type ServerSentEvent, streamPlace } from './event-stream.ts';
 import { GatewayError, refusal } from './gateway-error.ts';
-import { allRows, PAGE_ROWS } from './pages.ts';
+import { allRows, PAGE_ROWS } from './list-pages.ts';
 
 /** What goes along with any request. */
 export type CallOptions = {

@@ -1,5 +1,5 @@
 /** The types of calls, by `GET /svc/_apps/:id`: what a client of the gateway sends and gets. Types only: rows have texts for people. */
-import type { AnyRow } from './all.ts';
+import type { AnyRow } from './resources.ts';
 import type { AnswerOf, BodyOf, ParamsOf, QueryOf, RouteRow } from './row.ts';
 
 type Api = { [R in AnyRow as `${R['method']} ${R['path']}`]: R };

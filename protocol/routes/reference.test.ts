@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Shape } from '../shapes/shape.ts';
-import { RESOURCES } from './all.ts';
 import { fileOf, pageOf } from './reference.ts';
+import { RESOURCES } from './resources.ts';
 
 const docs = join(import.meta.dirname, '../../docs');
 

@@ -1,6 +1,6 @@
 /** Decides where `ctx.fetch` may connect to, by the patterns of hosts in the configuration and in manifests. Pure. */
 import { type BlockList, isIPv4 } from 'node:net';
-import { addressesOf, bareAddress, isNetwork } from './addresses.ts';
+import { addressesOf, bareAddress, isNetwork } from './ip-addresses.ts';
 
 /** `egress` of the configuration: `deny` wins over everything; `allow` opens what is refused by default. */
 export type EgressSettings = { allow: string[]; deny: string[] };

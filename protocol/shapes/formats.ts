@@ -1,8 +1,8 @@
 /** The formats of texts that a pattern cannot say. Pure. */
 import { isIP } from 'node:net';
 import { isAppId, isSessionId, isVersionId } from '../ids.ts';
-import { isNetwork } from '../rules/addresses.ts';
 import { isHostPattern } from '../rules/egress.ts';
+import { isNetwork } from '../rules/ip-addresses.ts';
 
 const HOST_NAME = /^(?=.{1,253}$)[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/i;
 /** As the servers of ntfy take them. */

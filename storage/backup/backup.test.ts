@@ -21,9 +21,9 @@ import { type Entry, tar, tarEntry } from '../../testing/archive.ts';
 import { type Fixture, makeFixture, VERSION_ID } from '../../testing/backup-fixture.ts';
 import { type CodeStorePaths, Layout } from '../layout.ts';
 import { openSqlite } from '../sqlite.ts';
-import { inspectDatabase } from './database.ts';
+import { inspectDatabase } from './backup-database.ts';
 import { BackupWorkspace, packPart } from './pack.ts';
-import { readBackup, restoreBackup } from './read.ts';
+import { readBackup, restoreBackup } from './read-backup.ts';
 import { takeBackup } from './take.ts';
 
 // Backups as files: what goes in comes out, and what is damaged is refused with nothing touched.

@@ -20,7 +20,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { BackupHead, BackupSource, PackJob, PackResult } from '../../protocol/wire/jobs.ts';
 import { isMissing } from '../files/atomic-file.ts';
 import { listTreeSync, pathOf } from '../files/list-tree.ts';
-import { copyDatabase, inspectDatabase } from './database.ts';
+import { copyDatabase, inspectDatabase } from './backup-database.ts';
 import { BACKUP_MANIFEST, type BackupDatabase, type BackupFile, backupPathKind } from './format.ts';
 import { END_OF_ARCHIVE, fileHeader, padding } from './tar-format.ts';
 

@@ -6,7 +6,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { APP_ICON } from '../../protocol/http/icons.ts';
 import { parseAutomation } from '../../protocol/rules/automation-check.ts';
 import { isRecord } from '../../protocol/shapes/shape.ts';
-import { twinFolder } from '../../storage/authoring/sessions.ts';
+import { twinFolder } from '../../storage/authoring/session-files.ts';
 import { exists, isMissing, writeFileAtomic } from '../../storage/files/atomic-file.ts';
 import type { ReplaceAutomation } from './sessions.ts';
 

@@ -7,7 +7,7 @@ import { cp, lstat, mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import type { AppTests, TestResult } from '../../protocol/answers.ts';
+import type { AppTests, TestResult } from '../../protocol/answer-types.ts';
 import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isTestFile } from '../../protocol/rules/static-files.ts';

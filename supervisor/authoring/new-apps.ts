@@ -4,7 +4,7 @@ import { copyFile, mkdir, realpath, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { UploadAnswer } from '../../protocol/answers.ts';
+import type { UploadAnswer } from '../../protocol/answer-types.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId, freeName } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';

@@ -15,7 +15,7 @@ import {
   type SessionRecord,
   stagingFolder,
   writeSession,
-} from '../../storage/authoring/sessions.ts';
+} from '../../storage/authoring/session-files.ts';
 import { isFolder } from '../../storage/files/atomic-file.ts';
 import type { CodeStorePaths } from '../../storage/layout.ts';
 import type { PublishedFiles, SessionCopy } from '../deployments/change.ts';

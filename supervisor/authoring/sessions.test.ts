@@ -9,7 +9,7 @@ import type { Logger } from 'pino';
 import type { GitFile, GitJob } from '../../protocol/wire/git-jobs.ts';
 import type { SessionFilesJob, SessionFilesResult } from '../../protocol/wire/jobs.ts';
 import type { Registry } from '../../storage/apps/registry.ts';
-import { fingerprint, readSession, type SessionRecord, writeSession } from '../../storage/authoring/sessions.ts';
+import { fingerprint, readSession, type SessionRecord, writeSession } from '../../storage/authoring/session-files.ts';
 import { CodeStorePaths } from '../../storage/layout.ts';
 import { tarball } from '../../testing/archive.ts';
 import { NEEDS_GIT } from '../../testing/git-fixture.ts';

@@ -26,7 +26,7 @@ import {
   stagingFolder,
   sweepSessions,
   touchedAt,
-} from '../../storage/authoring/sessions.ts';
+} from '../../storage/authoring/session-files.ts';
 import { HEADS, Refs } from '../../storage/git/refs.ts';
 import type { CodeStorePaths } from '../../storage/layout.ts';
 import type { Deployments, PublishOptions } from '../deployments/deploy.ts';

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
-import type { RemoteTemplate, TemplateRow } from '../../protocol/answers.ts';
+import type { RemoteTemplate, TemplateRow } from '../../protocol/answer-types.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { isAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';

@@ -9,7 +9,7 @@ import type { RunRecord } from '../../protocol/automations/runs.ts';
 import { isDiskFull } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Registry } from '../../storage/apps/registry.ts';
-import { readWebhookKeys } from '../../storage/automations/automations.ts';
+import { readWebhookKeys } from '../../storage/automations/automation-files.ts';
 import type { Layout } from '../../storage/layout.ts';
 import type { AgentProcess } from '../agents/runners/agent-process.ts';
 import type { Config } from '../config.ts';

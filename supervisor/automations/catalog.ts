@@ -12,7 +12,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { FAULT } from '../../protocol/routes/automations/automations-rows.ts';
 import type { Of } from '../../protocol/shapes/schema.ts';
 import type { Registry } from '../../storage/apps/registry.ts';
-import { listAutomations, readAutomation } from '../../storage/automations/automations.ts';
+import { listAutomations, readAutomation } from '../../storage/automations/automation-files.ts';
 import { inParallel } from '../../storage/files/atomic-file.ts';
 import type { Layout, VersionPaths } from '../../storage/layout.ts';
 

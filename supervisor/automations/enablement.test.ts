@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'no
 import { after, test } from 'node:test';
 import type { MintedWebhook } from '../../protocol/automations/automation.ts';
 import { editAutomation } from '../../protocol/automations/automation-edit.ts';
-import { addWebhookKeys, readWebhookKeys } from '../../storage/automations/automations.ts';
+import { addWebhookKeys, readWebhookKeys } from '../../storage/automations/automation-files.ts';
 import { automation } from '../../testing/apps.ts';
 import { ORIGIN, openWorkshop } from '../../testing/automations.ts';
 

@@ -26,7 +26,7 @@ import {
   pruneWebhookKeys,
   readAutomation,
   writeAutomation,
-} from '../../storage/automations/automations.ts';
+} from '../../storage/automations/automation-files.ts';
 import type { Layout, VersionPaths } from '../../storage/layout.ts';
 import type { Deployments } from '../deployments/deploy.ts';
 import type { AutomationCatalog, LiveAutomation } from './catalog.ts';

@@ -5,7 +5,7 @@ import {
   pendingWebhook,
   provisionedWebhook,
 } from '../../protocol/automations/automation.ts';
-import { listAutomations, readAutomation } from '../../storage/automations/automations.ts';
+import { listAutomations, readAutomation } from '../../storage/automations/automation-files.ts';
 import { VersionPaths } from '../../storage/layout.ts';
 import type { AutomationCatalog } from './catalog.ts';
 

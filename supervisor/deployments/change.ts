@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { Registry } from '../../storage/apps/registry.ts';
-import { pruneWebhookKeys } from '../../storage/automations/automations.ts';
+import { pruneWebhookKeys } from '../../storage/automations/automation-files.ts';
 import type { Layout } from '../../storage/layout.ts';
 import type { Databases } from '../databases.ts';
 import type { Apps } from '../dispatch/apps.ts';

@@ -7,7 +7,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { AppRecord, UploadAnswer, VersionRecord } from '../../protocol/answers.ts';
+import type { AppRecord, UploadAnswer, VersionRecord } from '../../protocol/answer-types.ts';
 import { type InputIssue, isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { checkAppId, versionTag } from '../../protocol/ids.ts';
 import type { Manifest } from '../../protocol/manifest.ts';

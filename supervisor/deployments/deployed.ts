@@ -1,5 +1,5 @@
 /** Says what became of a deployment, in the shape of the registry's answers. */
-import type { AppRecord, Replaced, UploadAnswer } from '../../protocol/answers.ts';
+import type { AppRecord, Replaced, UploadAnswer } from '../../protocol/answer-types.ts';
 import { type NewWebhook, newWebhook } from '../../protocol/automations/automation.ts';
 import type { InputIssue } from '../../protocol/errors.ts';
 import { versionNumber } from '../../protocol/ids.ts';

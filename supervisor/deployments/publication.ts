@@ -11,7 +11,7 @@ import { removeIntent, type VersionIntent, writeIntent } from '../../storage/app
 import type { AppState } from '../../storage/apps/registry.ts';
 import { purgeApp } from '../../storage/apps/trash.ts';
 import { listVersions } from '../../storage/apps/versions.ts';
-import { addWebhookKeys } from '../../storage/automations/automations.ts';
+import { addWebhookKeys } from '../../storage/automations/automation-files.ts';
 import { mkdirDurable } from '../../storage/files/atomic-file.ts';
 import type { AppPaths } from '../../storage/layout.ts';
 import { activateVersion, migrationsDone, UnknownOutcome } from './activation.ts';

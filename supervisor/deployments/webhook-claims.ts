@@ -3,7 +3,7 @@
  * "Webhook requests").
  */
 import { type AutomationFault, invalidAutomation, takenAddress } from '../../protocol/automations/automation.ts';
-import { listAutomations, readAutomation } from '../../storage/automations/automations.ts';
+import { listAutomations, readAutomation } from '../../storage/automations/automation-files.ts';
 import type { VersionPaths } from '../../storage/layout.ts';
 
 export class WebhookClaims {

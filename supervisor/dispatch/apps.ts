@@ -3,7 +3,7 @@
  * versions and removes apps in all parts that hold live apps, in the right order.
  */
 import { rm } from 'node:fs/promises';
-import type { AppRecord } from '../../protocol/answers.ts';
+import type { AppRecord } from '../../protocol/answer-types.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import type { Manifest, VersionSummary } from '../../protocol/manifest.ts';
 import { damagedData } from '../../storage/apps/app-data.ts';

@@ -8,7 +8,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { isRecord } from '../../protocol/shapes/shape.ts';
 import { notConfirmed } from '../dispatch/confirmation.ts';
 import type { Confirm, Confirmation } from '../dispatch/request.ts';
-import type { SessionOwner } from './sessions.ts';
+import type { SessionOwner } from './mcp-sessions.ts';
 
 type Message = Record<string, unknown>;
 

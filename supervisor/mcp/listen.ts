@@ -6,7 +6,7 @@ import { shape } from '../../protocol/shapes/shape.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { EventReader } from '../http/event-streams.ts';
 import { digestsOf, type ListSource, ListWatch } from './lists.ts';
-import type { Listener, McpSessions } from './sessions.ts';
+import type { Listener, McpSessions } from './mcp-sessions.ts';
 import { type FollowedResource, type ListName, messageEvent, Subscriptions } from './subscriptions.ts';
 
 /** `followed` rejects for what is no resource that changes. `done` is the result with which the stream ends. */

@@ -19,7 +19,6 @@ import { showsPages } from './app-page.ts';
 import { type Asker, asksByForm, Confirmations, InputRequired } from './confirmations.ts';
 import { listen, listenedTo, RefusedResource } from './listen.ts';
 import type { ListSource } from './lists.ts';
-import type { McpContent } from './resources.ts';
 import {
   endedSession,
   type McpSession,
@@ -27,7 +26,8 @@ import {
   type SessionOwner,
   sessionAsks,
   sessionShowsPages,
-} from './sessions.ts';
+} from './mcp-sessions.ts';
+import type { McpContent } from './resources.ts';
 import { type FollowedResource, messageEvent } from './subscriptions.ts';
 import type { McpAnswer, McpTools } from './tools.ts';
 

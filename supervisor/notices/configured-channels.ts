@@ -3,7 +3,7 @@ import type { ChannelKind } from '../../protocol/notices.ts';
 import type { Config } from '../config.ts';
 import type { Send } from './delivery.ts';
 import { mailSender } from './mail.ts';
-import type { NotifyEntry } from './settings.ts';
+import type { NotifyEntry } from './notice-settings.ts';
 import { webhookSender } from './webhook.ts';
 
 type Configured = { name: string; kind: ChannelKind; send: Send };

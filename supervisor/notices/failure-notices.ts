@@ -1,7 +1,7 @@
 /** Tells people of failed runs, failed backups and quarantines, and of their end (specification, "Notices"). */
 import type { RunRecord } from '../../protocol/automations/runs.ts';
 import { isDraftKey } from '../../protocol/ids.ts';
-import type { Links } from './links.ts';
+import type { Links } from './notice-links.ts';
 import type { Notices } from './notices.ts';
 
 type FailureNoticesOptions = {

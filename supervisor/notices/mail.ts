@@ -1,7 +1,7 @@
 /** Sends notices by mail, over SMTP (specification, "Notices"). */
 import { heading } from '../../protocol/notices.ts';
 import type { Send } from './delivery.ts';
-import type { MailSettings } from './settings.ts';
+import type { MailSettings } from './notice-settings.ts';
 
 const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 

@@ -21,8 +21,8 @@ import { configuredChannels, contactOf } from './configured-channels.ts';
 import type { Send } from './delivery.ts';
 import { givenNotice, HourlyLimit } from './given-notice.ts';
 import { KeptNotices } from './kept-notices.ts';
-import type { Links } from './links.ts';
-import { pushSender } from './push.ts';
+import type { Links } from './notice-links.ts';
+import { pushSender } from './web-push.ts';
 
 export type NoticesOptions = {
   config: Config;

@@ -1,7 +1,7 @@
 /** Posts notices to addresses: topics of ntfy, incoming webhooks of Slack, and JSON for programs (specification, "Notices"). */
 import { heading, type Notice } from '../../protocol/notices.ts';
 import { DeliveryError, type Send } from './delivery.ts';
-import type { WebhookEntry } from './settings.ts';
+import type { WebhookEntry } from './notice-settings.ts';
 
 /** Answers that say that the content is wrong, and would be the next time. */
 const REFUSALS = new Set([400, 413, 415, 422]);

@@ -1,7 +1,7 @@
 /** Makes the OpenAPI document of the gateway from the rows of its routes (specification, "OpenAPI documents"). */
 import { ERROR_CODES, type ErrorCode } from '../../protocol/errors.ts';
-import { RESOURCES } from '../../protocol/routes/all.ts';
 import { PARAMETERS } from '../../protocol/routes/pieces.ts';
+import { RESOURCES } from '../../protocol/routes/resources.ts';
 import { type Method, pathsOf, type RouteRow } from '../../protocol/routes/row.ts';
 import type { Schema } from '../../protocol/shapes/schema.ts';
 import { COMPONENTS, ERROR_CONTENT, HEADER, type Json, SECURITY } from './shared.ts';

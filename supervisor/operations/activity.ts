@@ -3,7 +3,7 @@
  * nothing extra: a minute is the difference between two samples of the meter.
  */
 import { stat } from 'node:fs/promises';
-import type { ActivityPoint } from '../../protocol/answers.ts';
+import type { ActivityPoint } from '../../protocol/answer-types.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { AppPaths } from '../../storage/layout.ts';
 import { CALL_BUCKETS_MS, type Meter, type Meters } from './metrics/meters.ts';

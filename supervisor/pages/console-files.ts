@@ -8,7 +8,7 @@ import type { Place } from '../http/access/places.ts';
 import { answerError } from '../http/answers.ts';
 import { Asset, type Encoding, serveAsset } from '../http/assets.ts';
 import { consoleFile, documentFile } from '../tree/entry-points.ts';
-import { MARK, madeAsset } from './icons.ts';
+import { MARK, madeAsset } from './page-icons.ts';
 import { pagePolicy } from './page-policy.ts';
 
 const TYPES = {

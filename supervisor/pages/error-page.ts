@@ -4,7 +4,7 @@ import { PAGE_KEY_HEADER } from '../../protocol/http/page-key.ts';
 import { NEXT_STEPS } from '../../protocol/next-steps.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { Place } from '../http/access/places.ts';
-import { MARK } from './icons.ts';
+import { MARK } from './page-icons.ts';
 import { pagePolicy } from './page-policy.ts';
 
 const TITLES: Record<string, string> = {

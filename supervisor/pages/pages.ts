@@ -19,7 +19,7 @@ import type { Place } from '../http/access/places.ts';
 import { Asset, type Encoding, serveAsset } from '../http/assets.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import { sendErrorPage } from './error-page.ts';
-import { ICON, madeAsset } from './icons.ts';
+import { ICON, madeAsset } from './page-icons.ts';
 import { pagePolicy } from './page-policy.ts';
 import { ReadCache } from './read-cache.ts';
 import { WEB_MANIFEST, webManifest } from './web-manifest.ts';

@@ -4,9 +4,9 @@
  */
 import { LIMITS } from '../../protocol/limits.ts';
 import { StateReader } from '../../storage/wal-index.ts';
-import { History, type Written } from './history.ts';
+import { History, type Written } from './commit-history.ts';
 
-export type { Written } from './history.ts';
+export type { Written } from './commit-history.ts';
 
 export type CommitsOptions = {
   /** The database of an app or draft. */

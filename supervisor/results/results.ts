@@ -6,8 +6,8 @@
 
 import { LIMITS } from '../../protocol/limits.ts';
 import { callerKey, type HandlerCaller } from '../../protocol/wire/handler-caller.ts';
+import type { History, Written } from './commit-history.ts';
 import type { Commits } from './commits.ts';
-import type { History, Written } from './history.ts';
 import { ResultStore } from './result-store.ts';
 
 /** What a query read; `keep` when its result depends on these tables only, `caller` when it read the caller. */

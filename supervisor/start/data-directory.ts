@@ -13,7 +13,7 @@ import { streamOf } from '../operations/log-stream.ts';
 import { Tracing } from '../tracing/tracing.ts';
 import { withRealPaths } from '../tree/entry-points.ts';
 import type { TreeCallbacks } from '../tree/specifications.ts';
-import type { Host } from './host.ts';
+import type { Host } from './given-parts.ts';
 import type { Phases } from './phases.ts';
 
 type DataDirectoryOptions = { layout: Layout; log: Logger; version: string; host: Host };

@@ -1,6 +1,6 @@
 /** The second phase of a start: the tree of processes, the databases that they open, and what follows their commits. */
 import type { Logger } from 'pino';
-import { blobFolders } from '../../storage/blobs.ts';
+import { blobFolders } from '../../storage/blob-files.ts';
 import type { Layout } from '../../storage/layout.ts';
 import { makeSocketFolder } from '../../storage/processes/socket-folder.ts';
 import type { Config } from '../config.ts';
@@ -11,7 +11,7 @@ import { Results } from '../results/results.ts';
 import type { TreeCallbacks } from '../tree/specifications.ts';
 import { Tree } from '../tree/tree.ts';
 import { codeDirs } from './data-directory.ts';
-import type { Host } from './host.ts';
+import type { Host } from './given-parts.ts';
 import type { Phases } from './phases.ts';
 
 /** What is answered by parts that are made later. */

@@ -6,9 +6,9 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import { parseTraceparent } from '../../protocol/wire/trace-context.ts';
-import { type Environment, type TracingSettings, tracingSettings } from './settings.ts';
 import { Span, type SpanKind } from './span.ts';
 import { SpanQueue } from './span-queue.ts';
+import { type Environment, type TracingSettings, tracingSettings } from './tracing-settings.ts';
 
 export class Tracing {
   readonly queue: SpanQueue;

@@ -2,9 +2,9 @@
 import type { AgentScope, ProbeOrder, ProbeResult, RunnerKind, TurnOrder } from '../../protocol/agents/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { secretsOf } from './agent-secrets.ts';
 import { type Program, startProgram } from './program.ts';
 import type { Agent, HostedAgent, Runner, RunnerHost } from './runner.ts';
-import { secretsOf } from './secrets.ts';
 import { type SendEvent, TurnRun } from './turn-run.ts';
 import { WarmAgents } from './warm-agents.ts';
 

@@ -6,9 +6,9 @@
 import type { PermissionOption, RunnerEvent, TurnOrder } from '../../protocol/agents/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { EventSecrets, secretsOf } from './agent-secrets.ts';
 import { boundedEvent, cutText } from './bounded-event.ts';
 import type { Agent, Turn } from './runner.ts';
-import { EventSecrets, secretsOf } from './secrets.ts';
 
 /** Sends an event to the supervisor, which later confirms its bytes. */
 export type SendEvent = (event: RunnerEvent, bytes: number) => void;

@@ -10,12 +10,12 @@ import {
   type ToolKindValue,
 } from '../../protocol/wire/frames.ts';
 import { CALLER_KINDS, type HandlerCaller, type HandlerUser } from '../../protocol/wire/handler-caller.ts';
+import { parseRequest } from './call-request.ts';
 import { CallTrace } from './call-trace.ts';
 import type { Asks } from './context/asks.ts';
 import type { AppLog, LogOrigin } from './context/log.ts';
 import { Reads } from './context/reads.ts';
-import type { HandlerErrors } from './failure.ts';
-import { parseRequest } from './request.ts';
+import type { HandlerErrors } from './handler-errors.ts';
 import type { Answer } from './result.ts';
 import { type Failed, firstUnhandled } from './unhandled.ts';
 

@@ -8,10 +8,10 @@ import { SvcError } from '../../protocol/errors.ts';
 import { ToolKind, type ToolKindValue } from '../../protocol/wire/frames.ts';
 import type { HandlerCall, Runner } from './calls.ts';
 import type { Asks } from './context/asks.ts';
-import type { ActorBlobs } from './context/blobs.ts';
+import type { ActorBlobs } from './context/context-blobs.ts';
+import type { SecretsOfContext } from './context/context-secrets.ts';
+import type { Environment } from './context/context-tools.ts';
 import { type FetchInput, type FetchWatch, HttpClient } from './context/fetch.ts';
-import type { SecretsOfContext } from './context/secrets.ts';
-import type { Environment } from './context/tools.ts';
 import { type Answer, isPlain, toJsonBytes } from './result.ts';
 import { checkOutput } from './validators.ts';
 

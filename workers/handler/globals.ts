@@ -10,11 +10,11 @@
 import { SvcError } from '../../protocol/errors.ts';
 import { DbError } from '../../protocol/wire/db-client.ts';
 import { StatementError } from '../writer/statements.ts';
-import { CallDatabase } from './context/database.ts';
+import { CallDatabase } from './context/context-database.ts';
+import { HandlerContext } from './context/context-tools.ts';
 import { EgressError, HTTP_CLASSES, httpClass, watchHttpClient } from './context/fetch.ts';
-import { HandlerContext } from './context/tools.ts';
 import { countGlobals, countLoaded } from './effects.ts';
-import { AskError } from './failure.ts';
+import { AskError } from './handler-errors.ts';
 
 /** Our classes that app code sees. */
 const OURS = [CallDatabase, HandlerContext, SvcError, DbError, StatementError, AskError, EgressError];

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { SvcError } from '../../protocol/errors.ts';
 import type { LayOutJob, LayOutResult } from '../../protocol/wire/jobs.ts';
 import { renameApp, writeBlankApp } from '../../storage/apps/app-template.ts';
-import { readUploaded } from '../../storage/automations/automations.ts';
+import { readUploaded } from '../../storage/automations/automation-files.ts';
 import { namesInSync, syncTree } from '../../storage/files/atomic-file.ts';
 import { listTreeSync } from '../../storage/files/list-tree.ts';
 import { closeToOthers, openToOthers } from '../../storage/files/private-tree.ts';

@@ -13,9 +13,9 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { JsonSchema, Manifest } from '../../protocol/manifest.ts';
 import { manifestIssue } from '../../protocol/rules/manifest-check.ts';
 import { loadValidators, type Validators } from '../handler/validators.ts';
-import type { CheckedAutomation } from './automations.ts';
 import { timeLimited } from './control.ts';
 import { nameFault } from './schema-names.ts';
+import type { CheckedAutomation } from './uploaded-automations.ts';
 
 const DRAFT = 'https://json-schema.org/draft/2020-12/schema';
 

@@ -8,7 +8,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { type Frame, Kind } from '../../protocol/wire/frames.ts';
 import { openLink, pong } from '../../protocol/wire/link.ts';
 import { PRIVATE_UMASK } from '../../storage/files/private-tree.ts';
-import type { FromThread } from './thread.ts';
+import type { FromThread } from './sql-thread.ts';
 
 /** One line of JSON on standard input. When that ends, the parent is gone and so is this process. */
 type SqlBootstrap = { supervisorSocket: string; ticket: string };

@@ -2,8 +2,8 @@
 import { Worker } from 'node:worker_threads';
 import type { MigrationFile } from '../../protocol/wire/frames.ts';
 import { StatementError } from './statements.ts';
-import type { ThreadTask } from './thread.ts';
 import type { WatchedMemory } from './watch.ts';
+import type { ThreadTask } from './writer-thread.ts';
 
 /** The watch thread only looks at a counter. */
 const WATCH_MEMORY = { maxOldGenerationSizeMb: 8, maxYoungGenerationSizeMb: 2, stackSizeMb: 1 };

@@ -1,7 +1,7 @@
 /** What a gateway and its data directory are like, in a form that is the same for the same state. */
 import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
-import { checkDaemon, checkDataDirectory } from '../../../cli/commands/operations/doctor.ts';
+import { checkDaemon, checkDataDirectory } from '../../../cli/commands/operations/doctor-command.ts';
 import { isAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { namesInSync } from '../../../storage/files/atomic-file.ts';

@@ -7,7 +7,7 @@ import { createReadStream } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import type { AppRecord } from '../../../protocol/answers.ts';
+import type { AppRecord } from '../../../protocol/answer-types.ts';
 import { contentHash } from '../../../protocol/content-hash.ts';
 import { draftKey, isAppId } from '../../../protocol/ids.ts';
 import type { StaticEntry } from '../../../protocol/manifest.ts';
@@ -17,14 +17,14 @@ import { lostDataOf, lostPages, wayOut } from '../../../storage/apps/app-data.ts
 import { readStoreMark } from '../../../storage/apps/code-store.ts';
 import { readEntries } from '../../../storage/apps/registry.ts';
 import { readVersion, storedVersions } from '../../../storage/apps/versions.ts';
-import { quickCheck } from '../../../storage/backup/database.ts';
-import { isSha256 } from '../../../storage/blobs.ts';
+import { quickCheck } from '../../../storage/backup/backup-database.ts';
+import { isSha256 } from '../../../storage/blob-files.ts';
 import { exists, namesIn, readJson } from '../../../storage/files/atomic-file.ts';
 import { Refs } from '../../../storage/git/refs.ts';
 import { type AppPaths, CodeStorePaths, Layout } from '../../../storage/layout.ts';
 import { lostFrames } from '../../../storage/lost-frames.ts';
 import { lockHolder } from '../../../storage/processes/data-lock.ts';
-import { type Check, ok, problem } from './check.ts';
+import { type Check, ok, problem } from './check-command.ts';
 
 const PUSH_AGAIN = 'Push or publish the app again; a version that is not live can also be deleted: svc versions rm';
 const ETAG_CHARS = 32;

@@ -6,8 +6,8 @@ import { Button } from '../../ui/parts.tsx';
 import { plural } from '../../words.ts';
 import { type Attachments, ChosenFiles } from './attachments.tsx';
 import type { Mode } from './conversations.ts';
+import { ADVICE } from './drawn-turn.ts';
 import { ModelChoice, type Models } from './models.tsx';
-import { ADVICE } from './turn.ts';
 
 /** Typed text that was not sent, by app: it is there again after a look at another view. */
 export const unsent = new Map<string, string>();

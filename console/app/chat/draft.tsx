@@ -7,9 +7,9 @@ import { keeping, showMinted } from '../../ui/minted.tsx';
 import { Button, Dialog } from '../../ui/parts.tsx';
 import { plural } from '../../words.ts';
 import { Brought, broughtBy, type DraftDiff, FileDiffs } from '../code/changes.tsx';
+import { checkDraft, type Published } from '../code/code-session.ts';
 import type { Finding } from '../code/editor.tsx';
 import { FindingList } from '../code/publish.tsx';
-import { checkDraft, type Published } from '../code/session.ts';
 
 /** From a change of a file until the diff is read again, milliseconds. */
 const SETTLE_MS = 500;

@@ -3,7 +3,7 @@ import type { TurnEvent } from '../../../protocol/agents/agents.ts';
 import { route } from '../../../protocol/http/addresses.ts';
 import { GatewayError, gateway, isSignedOut, remove, unreachable } from '../../gateway.ts';
 import type { Conversations, HistoryRow, Message, Mode, Talk } from './conversations.ts';
-import { ShownTurn } from './turn.ts';
+import { ShownTurn } from './drawn-turn.ts';
 
 /** Called when turns come or end, and when turns change a draft. */
 type ThreadListener = {

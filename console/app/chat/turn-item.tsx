@@ -4,8 +4,8 @@ import { chosenOf, type QuestionBlock, type ToolBlock } from '../../../protocol/
 import { post } from '../../gateway.ts';
 import { Button } from '../../ui/parts.tsx';
 import { AttachmentLinks } from './attachments.tsx';
+import { ADVICE, detailsOf, headOf, type ShownTurn } from './drawn-turn.ts';
 import { markdown } from './markdown.ts';
-import { ADVICE, detailsOf, headOf, type ShownTurn } from './turn.ts';
 
 type ItemProps = {
   app: string;

@@ -1,6 +1,6 @@
 /** Makes a version live, after it showed what that changes and what the data keeps. */
 
-import type { VersionRecord } from '../../../protocol/answers.ts';
+import type { VersionRecord } from '../../../protocol/answer-types.ts';
 import type { NewWebhook } from '../../../protocol/automations/automation.ts';
 import { route } from '../../../protocol/http/addresses.ts';
 import { get, post } from '../../gateway.ts';

@@ -1,7 +1,7 @@
 /** Texts that are open in the editor. They are kept while other views are open, so that unsaved text is never lost. */
 import type { EditorState, Text } from '@codemirror/state';
+import { keyOf, readFile, type Source, writeFile } from './code-session.ts';
 import { stateOf } from './editor.tsx';
-import { keyOf, readFile, type Source, writeFile } from './session.ts';
 
 export type OpenFile = {
   readonly path: string;

@@ -12,12 +12,12 @@ import { useWork } from '../../work.ts';
 import type { AppViewProps } from '../views.ts';
 import { forget, unsavedOf } from './buffers.ts';
 import { Brought, broughtBy, FileDiffs } from './changes.tsx';
+import { Files, type Place } from './code-files.tsx';
+import { keyOf, readDiff, readSessions, type Source } from './code-session.ts';
 import { draftTitle, RenameDraft } from './draft-name.tsx';
 import type { Finding } from './editor.tsx';
-import { Files, type Place } from './files.tsx';
 import { GetCode } from './get-code.tsx';
 import { PublishDialog } from './publish.tsx';
-import { keyOf, readDiff, readSessions, type Source } from './session.ts';
 import { Tests } from './tests.tsx';
 import { Versions } from './versions.tsx';
 

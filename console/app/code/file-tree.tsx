@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import type { GitFile } from '../../../protocol/wire/git-jobs.ts';
 import type { Finding } from './editor.tsx';
-import { type TreeFile, type TreeFolder, treeOf } from './tree.ts';
+import { type TreeFile, type TreeFolder, treeOf } from './file-tree.ts';
 
 /** With more files, only folders with something to see are open at first. */
 const OPEN_FILES = 40;

@@ -6,7 +6,7 @@ import { CopyField } from '../../ui/copy.tsx';
 import { download } from '../../ui/download.ts';
 import { Button, Dialog, Problem } from '../../ui/parts.tsx';
 import { useWork } from '../../work.ts';
-import { readFolder, type Source } from './session.ts';
+import { readFolder, type Source } from './code-session.ts';
 
 /** Editors that open a folder by an address of their own. */
 const EDITORS = [

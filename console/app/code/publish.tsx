@@ -9,8 +9,8 @@ import { plural } from '../../words.ts';
 import { useWork } from '../../work.ts';
 import { save, unsavedOf } from './buffers.ts';
 import { Brought, broughtBy, type DraftDiff } from './changes.tsx';
+import { checkDraft, findingsOf, type Published, readDiff } from './code-session.ts';
 import type { Finding } from './editor.tsx';
-import { checkDraft, findingsOf, type Published, readDiff } from './session.ts';
 
 type PublishProps = {
   app: string;

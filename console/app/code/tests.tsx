@@ -1,6 +1,6 @@
 /** Runs the tests of a draft, and shows how they ended. */
 import { useEffect, useState } from 'preact/hooks';
-import type { AppTests, TestResult } from '../../../protocol/answers.ts';
+import type { AppTests, TestResult } from '../../../protocol/answer-types.ts';
 import { route } from '../../../protocol/http/addresses.ts';
 import { post } from '../../gateway.ts';
 import { Button, Loading, Problem, State } from '../../ui/parts.tsx';

@@ -1,6 +1,6 @@
 /** One version: what was said of it, and what it changes against the one before or the live one. */
 import { useState } from 'preact/hooks';
-import type { VersionRecord } from '../../../protocol/answers.ts';
+import type { VersionRecord } from '../../../protocol/answer-types.ts';
 import { route } from '../../../protocol/http/addresses.ts';
 import { get } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';

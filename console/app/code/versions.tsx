@@ -1,6 +1,6 @@
 /** The versions of an app: what each was, going back to one with what that changes, and deleting one. */
 import { useState } from 'preact/hooks';
-import type { VersionRecord } from '../../../protocol/answers.ts';
+import type { VersionRecord } from '../../../protocol/answer-types.ts';
 import { route } from '../../../protocol/http/addresses.ts';
 import { hrefOf } from '../../address.ts';
 import { get, remove } from '../../gateway.ts';

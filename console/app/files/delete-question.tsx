@@ -1,8 +1,8 @@
 /** Asks before a file is deleted, with a warning where something uses it. */
-import type { BlobRow } from '../../../storage/blobs.ts';
+import type { BlobRow } from '../../../storage/blob-files.ts';
 import { Confirm } from '../../ui/parts.tsx';
 import { bytes } from '../../words.ts';
-import { calledOf, shortName } from './names.ts';
+import { calledOf, shortName } from './file-names.ts';
 import { UseLinks } from './use-links.tsx';
 import type { Use } from './uses.ts';
 

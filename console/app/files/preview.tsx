@@ -1,6 +1,6 @@
 /** One file, looked at: images, sound, video and the beginning of texts; the rest is downloaded. */
 import { essenceOf } from '../../../protocol/http/media-types.ts';
-import type { BlobPage, BlobRow } from '../../../storage/blobs.ts';
+import type { BlobPage, BlobRow } from '../../../storage/blob-files.ts';
 import { hrefOf } from '../../address.ts';
 import { signedAddress } from '../../bridge/page-key.ts';
 import { GatewayError, get, request } from '../../gateway.ts';
@@ -8,7 +8,7 @@ import { usePolled } from '../../polled.ts';
 import { Button, CopyButton, Dialog, Facts, Loading, Problem } from '../../ui/parts.tsx';
 import { ago, bytes, clock } from '../../words.ts';
 import type { AppDetail } from '../views.ts';
-import { calledOf, nameOf, shortName } from './names.ts';
+import { calledOf, nameOf, shortName } from './file-names.ts';
 import { UseLinks } from './use-links.tsx';
 import { toolsOf, type Use, useUses } from './uses.ts';
 

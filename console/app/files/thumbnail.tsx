@@ -1,6 +1,6 @@
 /** A file in a list: a small picture of an image, the kind of any other. */
 import { endingOf, essenceOf } from '../../../protocol/http/media-types.ts';
-import type { BlobRow } from '../../../storage/blobs.ts';
+import type { BlobRow } from '../../../storage/blob-files.ts';
 import { signedAddress } from '../../bridge/page-key.ts';
 
 /** Larger ones are read only when they are looked at. */

@@ -1,9 +1,9 @@
 /** Draws log entries; only those near what is seen are in the page. */
 import type { VNode } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { runHref } from '../../runs/words.ts';
+import { runHref } from '../../runs/run-words.ts';
 import { Located } from '../../ui/located.tsx';
-import type { Entry } from './entries.ts';
+import type { Entry } from './log-entries.ts';
 
 const CHUNK = 50;
 const LINE_PX = 26;

@@ -5,7 +5,7 @@ import { type Address, go, hrefOf } from '../../address.ts';
 import { Button, Empty, Loading, Problem, State } from '../../ui/parts.tsx';
 import { clock, plural } from '../../words.ts';
 import type { AppViewProps } from '../views.ts';
-import { type Entry, MOST, useLog } from './entries.ts';
+import { type Entry, MOST, useLog } from './log-entries.ts';
 import { LogLines } from './log-lines.tsx';
 
 /** From the least to the worst; what an app calls otherwise counts as `info`. */

@@ -6,7 +6,7 @@ import { freeName } from '../../../protocol/ids.ts';
 import { go, hrefOf } from '../../address.ts';
 import { post } from '../../gateway.ts';
 import { useGateway } from '../../gateway-state.tsx';
-import { APP_ID, idOf } from '../../home/names.ts';
+import { APP_ID, idOf } from '../../home/app-names.ts';
 import { showMinted } from '../../ui/minted.tsx';
 import { notify } from '../../ui/notice.tsx';
 import { Button, Card, Dialog, Field, Problem } from '../../ui/parts.tsx';

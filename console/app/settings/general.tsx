@@ -2,7 +2,7 @@
 import { useRef, useState } from 'preact/hooks';
 import { route } from '../../../protocol/http/addresses.ts';
 import { publicParts } from '../../../protocol/manifest.ts';
-import { documentHref } from '../../docs/pages.ts';
+import { documentHref } from '../../docs/help-pages.ts';
 import { post } from '../../gateway.ts';
 import { useGateway } from '../../gateway-state.tsx';
 import { notify } from '../../ui/notice.tsx';

@@ -6,7 +6,7 @@ import { remove } from '../../gateway.ts';
 import { useGateway } from '../../gateway-state.tsx';
 import { notify } from '../../ui/notice.tsx';
 import { Button, Card, Confirm, Problem, State } from '../../ui/parts.tsx';
-import { useRestart } from '../restart.ts';
+import { useRestart } from '../restart-app.ts';
 import type { AppDetail, AppViewProps } from '../views.ts';
 import { Duplicate } from './duplicate.tsx';
 import { General, Visibility } from './general.tsx';

@@ -1,7 +1,7 @@
 /** The fields of a form that was made from a JSON Schema. */
 import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Button } from '../../ui/parts.tsx';
-import { fits, initialOf, nameOf, type Shape } from './shape.ts';
+import { fits, initialOf, nameOf, type Shape } from './input-shape.ts';
 
 /** What is wrong, by the JSON Pointer of the value. */
 type Issues = ReadonlyMap<string, string>;

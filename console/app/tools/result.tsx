@@ -4,7 +4,7 @@ import { hrefOf } from '../../address.ts';
 import { Located } from '../../ui/located.tsx';
 import { Button, CopyButton, State } from '../../ui/parts.tsx';
 import { plural, took } from '../../words.ts';
-import type { Kind, Outcome } from './call.ts';
+import type { Kind, Outcome } from './tool-call.ts';
 
 type Row = Record<string, unknown>;
 

@@ -6,11 +6,11 @@ import { useGateway } from '../../gateway-state.tsx';
 import { Button, Card, Confirm, CopyButton, Empty, State } from '../../ui/parts.tsx';
 import { ago, took } from '../../words.ts';
 import type { AppDetail, AppViewProps } from '../views.ts';
-import { asCommand, asCurl, asMcp, callTool, issuesOf, type Kind, type Outcome, type ToolCall } from './call.ts';
+import { type Past, readHistory, remember, toolAddress } from './call-history.ts';
 import { InputForm, type InputFormProps, JsonField } from './fields.tsx';
-import { type Past, readHistory, remember, toolAddress } from './history.ts';
+import { initialOf, shapeOf } from './input-shape.ts';
 import { Result } from './result.tsx';
-import { initialOf, shapeOf } from './shape.ts';
+import { asCommand, asCurl, asMcp, callTool, issuesOf, type Kind, type Outcome, type ToolCall } from './tool-call.ts';
 
 type Tool = { kind: Kind; definition: QueryDefinition | ActionDefinition };
 

@@ -3,7 +3,7 @@ import { CommandError } from '../../../cli/failure.ts';
 import { StartError } from '../../../cli/gateway/background.ts';
 import { Client } from '../../../cli/gateway/client.ts';
 import { whoListens } from '../../../cli/gateway/listener.ts';
-import { makeLink } from '../../../cli/gateway/pages.ts';
+import { makeLink } from '../../../cli/gateway/page-links.ts';
 import { readAll } from '../../../cli/resource.ts';
 import { APPS } from '../../../cli/resources.ts';
 import { route } from '../../../protocol/http/addresses.ts';

@@ -4,7 +4,7 @@ import type { TurnEvent } from '../../../protocol/agents/agents.ts';
 import type { NewTurn, StoredEvent } from '../../../protocol/agents/turns.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { SqlStatement } from '../../../protocol/wire/frames.ts';
-import { HistoryFold, Tally } from '../../../storage/chat/history.ts';
+import { HistoryFold, Tally } from '../../../storage/chat/chat-history.ts';
 import { Layout } from '../../../storage/layout.ts';
 import { startWriter } from '../../../testing/run-ledger.ts';
 import { ChatStore, nameOf } from './chat-store.ts';

@@ -15,6 +15,7 @@ import type { ConversationRecord } from '../../../protocol/routes/agents/convers
 import type { HistoryRow } from '../../../protocol/routes/agents/turns-rows.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import type { Row, SqlParams } from '../../../protocol/wire/frames.ts';
+import { HistoryFold } from '../../../storage/chat/chat-history.ts';
 import {
   ADDED_COLUMNS,
   ADDED_INDEXES,
@@ -30,7 +31,6 @@ import {
   unpacked,
   windowOf,
 } from '../../../storage/chat/chat-rows.ts';
-import { HistoryFold } from '../../../storage/chat/history.ts';
 import { isDamaged } from '../../../storage/chat/transcript.ts';
 import type { Layout } from '../../../storage/layout.ts';
 import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';

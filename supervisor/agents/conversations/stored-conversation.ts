@@ -16,6 +16,7 @@ import { scopeKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import type { Row, SqlParams, SqlStatement } from '../../../protocol/wire/frames.ts';
+import { endOf, Tally } from '../../../storage/chat/chat-history.ts';
 import {
   COUNT_CONVERSATIONS,
   copiedTo,
@@ -30,7 +31,6 @@ import {
   unpacked,
   usedAt,
 } from '../../../storage/chat/chat-rows.ts';
-import { endOf, Tally } from '../../../storage/chat/history.ts';
 import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';
 import type { Ending, WindowCopies } from './window-copies.ts';
 

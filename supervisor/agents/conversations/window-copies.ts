@@ -12,6 +12,7 @@ import { appOfKey, scopeKey, sessionOfKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import type { Row, SqlStatement } from '../../../protocol/wire/frames.ts';
+import { Tally } from '../../../storage/chat/chat-history.ts';
 import {
   copiedTo,
   endTurn,
@@ -27,7 +28,6 @@ import {
   usedAt,
   windowOf,
 } from '../../../storage/chat/chat-rows.ts';
-import { Tally } from '../../../storage/chat/history.ts';
 import {
   addLines,
   type EventsLine,

@@ -9,9 +9,9 @@ import type { Layout } from '../../../storage/layout.ts';
 import type { ConversationRunner, ConversationTurn } from '../../extension-points.ts';
 import type { AskedRunner, ChosenRunner } from '../turns/turns.ts';
 import type { AgentProcess } from './agent-process.ts';
-import type { RunnerCatalog } from './catalog.ts';
 import { findingsText } from './grounding.ts';
 import { chooseModel, providerOf } from './models.ts';
+import type { RunnerCatalog } from './runner-catalog.ts';
 import type { Runners } from './runners.ts';
 import { TurnMeans, type TurnMeansOptions } from './turn-means.ts';
 

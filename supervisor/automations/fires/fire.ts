@@ -25,7 +25,7 @@ import type { Span } from '../../tracing/span.ts';
 import type { Tracing } from '../../tracing/tracing.ts';
 import { type CallReply, newTraceId } from '../../tree/actor/call.ts';
 import type { AutomationCatalog, LiveAutomation } from '../catalog.ts';
-import { askAgent, type PermissionDecision } from './agents.ts';
+import { askAgent, type PermissionDecision } from './fire-agents.ts';
 import type { FireTools } from './fire-tools.ts';
 import {
   type Arguments,

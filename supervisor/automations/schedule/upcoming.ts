@@ -1,5 +1,5 @@
 /** Lists the fires of the next days for a calendar, the first ones of each automation. It computes a few at a time. */
-import type { UpcomingAnswer } from '../../../protocol/answers.ts';
+import type { UpcomingAnswer } from '../../../protocol/answer-types.ts';
 import type { CronTrigger } from '../../../protocol/automations/automation.ts';
 import type { CronTimes } from '../../../protocol/automations/cron-times.ts';
 import { LIMITS } from '../../../protocol/limits.ts';

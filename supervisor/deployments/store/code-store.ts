@@ -2,7 +2,7 @@
  * Stores the code of apps: defines the interface, and the tarball backend with a folder for each version (specification,
  * "Stores of code"). `GitStore` is the other backend; a publication does what both have in common.
  */
-import type { VersionRecord } from '../../../protocol/answers.ts';
+import type { VersionRecord } from '../../../protocol/answer-types.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { isArchiveVersion } from '../../../protocol/ids.ts';
 import type { VersionNote, VersionSummary } from '../../../protocol/manifest.ts';

@@ -5,7 +5,7 @@
  */
 import { readFile } from 'node:fs/promises';
 import type { Logger } from 'pino';
-import type { VersionRecord } from '../../../protocol/answers.ts';
+import type { VersionRecord } from '../../../protocol/answer-types.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { versionNumber, versionTag } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';

@@ -10,7 +10,7 @@ import {
   pageHost,
 } from '../../../protocol/http/origins.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { bareAddress } from '../../../protocol/rules/addresses.ts';
+import { bareAddress } from '../../../protocol/rules/ip-addresses.ts';
 import type { Config } from '../../config.ts';
 
 /**

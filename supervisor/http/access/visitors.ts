@@ -6,7 +6,7 @@ import { isIP } from 'node:net';
 import { SvcError } from '../../../protocol/errors.ts';
 import { pageHost } from '../../../protocol/http/origins.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { addressesOf, bareAddress, subscriberOf } from '../../../protocol/rules/addresses.ts';
+import { addressesOf, bareAddress, subscriberOf } from '../../../protocol/rules/ip-addresses.ts';
 import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
 import type { Config } from '../../config.ts';
 import type { Apps } from '../../dispatch/apps.ts';

@@ -2,7 +2,7 @@
 import { showDefaultRunner, showRunners } from '../../../protocol/routes/agents/agents-rows.ts';
 import type { AnswerOf, Given } from '../../../protocol/routes/row.ts';
 import type { AgentServices } from '../../agents/open-agents.ts';
-import type { RunnerReport } from '../../agents/runners/catalog.ts';
+import type { RunnerReport } from '../../agents/runners/runner-catalog.ts';
 import type { Route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
 import { serve } from '../serve.ts';

@@ -7,7 +7,7 @@ import type { Logger } from 'pino';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { deleteFile, downloadFile, listFiles, storeFile } from '../../../protocol/routes/apps/files-rows.ts';
-import { type BlobRecord, isBlobCursor, isMediaType, UNTYPED } from '../../../storage/blobs.ts';
+import { type BlobRecord, isBlobCursor, isMediaType, UNTYPED } from '../../../storage/blob-files.ts';
 import { type Exchange, PRIVATE, type ResponseHeaders } from '../../edge/edge.ts';
 import { declaredLength } from '../../edge/framing.ts';
 import { demand } from '../../http/access/grants.ts';

@@ -2,7 +2,7 @@
  * Serves the automations of live versions over HTTP: lists, switches and runs them, mints and receives webhooks (specification,
  * "Automation files" and "Webhook requests").
  */
-import type { AutomationRow, ShownRun, ShownTrigger } from '../../../protocol/answers.ts';
+import type { AutomationRow, ShownRun, ShownTrigger } from '../../../protocol/answer-types.ts';
 import {
   automationRef,
   type MintedSecretWebhook,

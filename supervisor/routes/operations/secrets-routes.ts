@@ -1,6 +1,6 @@
 /** Serves secrets over HTTP: lists their names, sets and removes them; never returns a value (specification, "Secrets"). */
 import { listSecrets, removeSecret, setSecret, showSecret } from '../../../protocol/routes/apps/secrets-rows.ts';
-import { checkSecretName, type SecretRecord } from '../../../protocol/secrets.ts';
+import { checkSecretName, type SecretRecord } from '../../../protocol/secret-names.ts';
 import type { Scope } from '../../dispatch/scope.ts';
 import type { Route } from '../../http/router.ts';
 import { unknownSecret } from '../../secrets.ts';

@@ -1,5 +1,5 @@
 /** Lists, restores and deletes removed apps in the trash over HTTP (specification, "Removal and trash"). */
-import type { TrashRow } from '../../../protocol/answers.ts';
+import type { TrashRow } from '../../../protocol/answer-types.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { deleteTrashed, listTrash, restoreApp } from '../../../protocol/routes/apps/trash-rows.ts';
 import { isRecord } from '../../../protocol/shapes/shape.ts';

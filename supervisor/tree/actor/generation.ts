@@ -24,7 +24,7 @@ import { CALLER_KINDS, callerText } from '../../../protocol/wire/handler-caller.
 import type { Link, LinkHandlers } from '../../../protocol/wire/link.ts';
 import { monotonicMs, toMonotonic } from '../../../protocol/wire/trace-context.ts';
 import { type Damage, damageIn } from '../../../storage/apps/app-data.ts';
-import { isMediaType } from '../../../storage/blobs.ts';
+import { isMediaType } from '../../../storage/blob-files.ts';
 import type { KeepBlob } from '../../blobs.ts';
 import type { GivenSecrets } from '../../secrets.ts';
 import type { SimulatedClock } from '../../simulation.ts';

@@ -5,7 +5,7 @@
 import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { type AskVerb, type Frame, type FrameOf, Kind } from '../../../protocol/wire/frames.ts';
-import { AskError } from '../failure.ts';
+import { AskError } from '../handler-errors.ts';
 import { toJsonBytes } from '../result.ts';
 
 // App code could replace them.

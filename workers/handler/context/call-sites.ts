@@ -3,7 +3,7 @@
  * error's stack.
  */
 import { LIMITS } from '../../../protocol/limits.ts';
-import { ownFrames, safely } from '../failure.ts';
+import { ownFrames, safely } from '../handler-errors.ts';
 
 // Taken before app code runs.
 const { captureStackTrace } = Error;

@@ -4,7 +4,7 @@
 import { format } from 'node:util';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Redactor } from '../../../protocol/text/redactor.ts';
-import { ownFrames, safely } from '../failure.ts';
+import { ownFrames, safely } from '../handler-errors.ts';
 import type { SourcePositions } from '../source-positions.ts';
 
 type Level = 'debug' | 'info' | 'warn' | 'error';

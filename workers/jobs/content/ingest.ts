@@ -23,7 +23,6 @@ import type {
 import { namesInSync, syncTree } from '../../../storage/files/atomic-file.ts';
 import { listTreeSync, pathOf } from '../../../storage/files/list-tree.ts';
 import { VersionPaths } from '../../../storage/layout.ts';
-import { isReusable, noteUploaded, prepareAutomations } from '../automations.ts';
 import { type ErasedModules, inspectHandlers, writeErased } from '../handlers.ts';
 import { checkAddedMigrations, checkUnchanged, type LiveMigration, migrationsIn } from '../migrations.ts';
 import {
@@ -35,13 +34,14 @@ import {
   readManifest,
   type VersionContent,
 } from '../prepare.ts';
+import { isReusable, noteUploaded, prepareAutomations } from '../uploaded-automations.ts';
 import { compileValidators } from '../validators.ts';
 import { hashed, readFolder } from './app-files.ts';
 import { extractArchive } from './archive.ts';
+import { drawIcons, NO_ICONS } from './drawn-icons.ts';
 import type { ExtractedFile } from './extracted.ts';
 import { copyFiles, makeFolder, writeNewFile } from './files.ts';
-import { drawIcons, NO_ICONS } from './icons.ts';
-import { type BuiltPage, buildPage } from './page-build.ts';
+import { type BuiltPage, buildPage } from './page-bundle.ts';
 
 /** Stages the version in `staging/code` and `staging/prepared`. One that is refused leaves nothing: the folder is removed. */
 export async function ingest(job: IngestJob): Promise<IngestResult> {

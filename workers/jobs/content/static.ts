@@ -8,11 +8,11 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import type { StaticEntry } from '../../../protocol/manifest.ts';
 import { staticType } from '../../../protocol/rules/static-files.ts';
 import type { VersionPaths } from '../../../storage/layout.ts';
+import type { Icons } from './drawn-icons.ts';
 import type { ExtractedFile } from './extracted.ts';
 import { writeNewFile } from './files.ts';
 import { bridgePage } from './html.ts';
-import type { Icons } from './icons.ts';
-import type { BuiltPage } from './page-build.ts';
+import type { BuiltPage } from './page-bundle.ts';
 
 /** Extensions whose content is not compressed already. */
 const COMPRESSIBLE = new Set(['.html', '.htm', '.css', '.js', '.mjs', '.json', '.map', '.svg', '.ttf', '.otf', '.ico']);

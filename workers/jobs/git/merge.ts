@@ -1,6 +1,6 @@
 /** Merges a session's files of an app with `main`: onto `main` to publish them, or into the session to update it. */
 import type { MergeAppJob, MergeAppResult, UpdateAppResult } from '../../../protocol/wire/git-jobs.ts';
-import { fingerprint } from '../../../storage/authoring/sessions.ts';
+import { fingerprint } from '../../../storage/authoring/session-files.ts';
 import { syncTree } from '../../../storage/files/atomic-file.ts';
 import {
   type Contents,

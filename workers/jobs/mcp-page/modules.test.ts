@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 // @ts-expect-error: a script for browsers
 import { linkModules } from '../../../console/bridge/modules.js';
-import { PageFiles } from './app-files.ts';
+import { PageFiles } from './page-files.ts';
 import { PageModules } from './scripts.ts';
 
 /** Runs `app.js` of these files; what they push to `log` is the result. */

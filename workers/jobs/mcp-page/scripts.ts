@@ -4,9 +4,9 @@ import { PAGE_FILE } from '../../../protocol/http/mcp-app.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { Lines, stepsWithin, TookTooLong } from '../../../protocol/rules/gates/syntax.ts';
 import { isRecord } from '../../../protocol/shapes/shape.ts';
-import type { PageFiles } from './app-files.ts';
 import { scriptJson, scriptText } from './escapes.ts';
 import { type ModuleText, moduleText } from './module-text.ts';
+import type { PageFiles } from './page-files.ts';
 import { inlineStyles } from './styles.ts';
 
 /** What a module is called in the document: its path, with its own name for one that stands in the page. */

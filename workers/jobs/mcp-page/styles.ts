@@ -3,7 +3,7 @@
  * a frame that is as high as its page has no height of its own.
  */
 import { type CSSToken, stringify, TokenType, tokenize } from '@csstools/css-tokenizer';
-import type { PageFiles } from './app-files.ts';
+import type { PageFiles } from './page-files.ts';
 
 /** Functions whose texts are addresses, beside `url()`. */
 const ADDRESSES = new Set(['url', 'src', 'image-set', '-webkit-image-set']);
