@@ -1,4 +1,4 @@
-/** The gateway's routes that have no rows yet, as commands use them: paths, and the shapes of answers (docs/http-api.md). */
+/** Paths of routes, and shapes of answers, that commands write by hand (docs/http-api.md). */
 import type { AutomationRow } from '../../protocol/answer-types.ts';
 import type { AutomationManifest, NewWebhook } from '../../protocol/automations/automation.ts';
 import type { InputIssue } from '../../protocol/errors.ts';
