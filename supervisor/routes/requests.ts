@@ -7,7 +7,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { sortedBy } from '../../protocol/routes/pieces.ts';
 import { isTooDeep, membersOf, overLimit } from '../../protocol/rules/json-text.ts';
 import type { Of } from '../../protocol/shapes/schema.ts';
-import type { Fault, Shape } from '../../protocol/shapes/shape.ts';
+import { Shape } from '../../protocol/shapes/shape.ts';
 import type { Config } from '../config.ts';
 import type { SubscribeOptions } from '../dispatch/changes.ts';
 import type { Scope, ScopesOf } from '../dispatch/scope.ts';
@@ -104,11 +104,10 @@ export function bodyOf<T>(given: Body, shape: Shape<T>): T {
   const { properties = {}, additionalProperties } = shape.schema;
   const isGiven = ([name, value]: [string, unknown]) => {
     if (!Object.hasOwn(properties, name)) return additionalProperties !== undefined;
-    return value !== null || properties[name]?.type?.includes('null') === true;
+    return value !== null || new Shape(properties[name] ?? {}).holds(null);
   };
   const body = Object.fromEntries(Object.entries(given).filter(isGiven));
-  if (shape.holds(body)) return body;
-  throw refusal(shape.fault(body));
+  return shape.checked(body, 'BAD_REQUEST', 'The body');
 }
 
 /** The parameters of the query string that the shape names: texts and integers. Throws `BAD_REQUEST`. */
@@ -124,13 +123,6 @@ export function paramsOf<T>(query: URLSearchParams, shape: Shape<T>): T {
 /** Throws `BAD_REQUEST` for the member or parameter at `path`. */
 export function refuse(path: string, message: string): never {
   throw new SvcError('BAD_REQUEST', message, { path });
-}
-
-/** `BAD_REQUEST` for the fault of a body. */
-export function refusal(fault: Fault | null): SvcError {
-  const { path = '', wanted } = fault ?? {};
-  const named = path === '' ? 'The body' : `"${path}"`;
-  return new SvcError('BAD_REQUEST', `${named} must be ${wanted}.`, path === '' ? {} : { path });
 }
 
 /** The query string's parameters. Throws `BAD_REQUEST` when it cannot be decoded. */
@@ -162,17 +154,6 @@ export function subscriptionOf(exchange: Exchange, version: string | null): Subs
     ...(lastEventId === undefined ? {} : { lastEventId }),
     stale: shown !== null && version !== null && shown !== version,
   };
-}
-
-/** A whole number from the query string, within bounds; `fallback` when it is not given. */
-export function integerOf(query: URLSearchParams, name: string, fallback: number, max: number): number {
-  const text = query.get(name);
-  if (text === null) return fallback;
-  const value = Number(text);
-  if (!/^\d{1,16}$/.test(text) || value < 1 || value > max) {
-    refuse(name, `"${name}" must be a whole number from 1 to ${max}.`);
-  }
-  return value;
 }
 
 /**

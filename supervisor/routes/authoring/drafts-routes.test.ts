@@ -14,7 +14,7 @@ test('a report of a page is cut to its limits, and an invalid one is refused', (
   for (const [body, path] of [
     [{}, 'errors'],
     [{ errors: 'x' }, 'errors'],
-    [{ errors: [null] }, 'errors'],
+    [{ errors: [null] }, 'errors[0]'],
     [{ errors: [{ kind: 'more', message: 'x' }] }, 'errors[0].kind'],
     [{ errors: [{ kind: 'csp' }] }, 'errors[0].message'],
     [{ errors: [{ kind: 'csp', message: 'x', line: -1 }] }, 'errors[0].line'],

@@ -15,6 +15,7 @@ import {
   verifyBackupFile,
 } from '../../../protocol/routes/operations/backups-rows.ts';
 import { exportCode, importCode } from '../../../protocol/routes/operations/code-rows.ts';
+import { inWords } from '../../../protocol/shapes/shape.ts';
 import { gitStoreOf } from '../../authoring/open-authoring.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { answerJson, NO_STORE } from '../../http/answers.ts';
@@ -22,7 +23,7 @@ import type { Route } from '../../http/router.ts';
 import { goneSignal, sendStream } from '../../http/send-stream.ts';
 import { cronFault } from '../../operations/backup-schedule.ts';
 import type { Services } from '../../services.ts';
-import { publicOriginOf, refusal } from '../requests.ts';
+import { publicOriginOf, refuse } from '../requests.ts';
 import { serve, serveRaw } from '../serve.ts';
 
 const CHUNK_BYTES = 256 * 1024;
@@ -41,7 +42,7 @@ export function transferRoutes(services: Services): Route[] {
     ...serve(showBackups, () => scheduledBackups.status()),
     ...serve(setBackups, async ({ body }) => {
       const fault = cronFault(body.cron, Date.now());
-      if (fault !== null) throw refusal(fault);
+      if (fault !== null) refuse(fault.path, inWords(fault, 'The body'));
       await scheduledBackups.set({ ...DEFAULTS.backups, ...body });
       return scheduledBackups.status();
     }),
