@@ -20,12 +20,12 @@ import { shape } from '../../../protocol/shapes/shape.ts';
 import type { RunFilter } from '../../../storage/automations/run-rows.ts';
 import { arrayText } from '../../dispatch/kept-array.ts';
 import { type Caller, demand } from '../../http/access/grants.ts';
-import { JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
+import { answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
 import type { Route } from '../../http/router.ts';
 import type { RunLedger } from '../../runs/ledger.ts';
 import { firstRunIdAt } from '../../runs/retention.ts';
 import type { RunEvents } from '../../runs/run-events.ts';
-import { paramsOf, queryOf, refuse } from '../requests.ts';
+import { bodyOf, paramsOf, queryOf, readJson, refuse } from '../requests.ts';
 import { serve, serveRaw } from '../serve.ts';
 
 type RunServices = {
@@ -38,6 +38,7 @@ type RunServices = {
 const ID = shape(RUN_ID);
 const FOLLOWED = shape(followRuns.query);
 const NODES = shape(listNodes.query);
+const PIN = shape(pinRun.body);
 
 export function runRoutes(services: RunServices): Route[] {
   /** Throws `UNKNOWN_RUN`, or `FORBIDDEN` when it is of an app that the caller may not manage. */
@@ -72,9 +73,12 @@ export function runRoutes(services: RunServices): Route[] {
       await known(runId, caller);
       await services.runEvents.follow(runId, exchange);
     }),
-    ...serve(pinRun, async ({ params: { runId }, body: { pinned }, caller }) => {
+    // Its body is judged after the right: whose run it is, only its record says.
+    ...serveRaw(pinRun, async (exchange, { runId = '' }, caller) => {
+      const sent = await readJson(exchange);
       await known(runId, caller);
-      return found(await services.runs.pin(runId, pinned));
+      const { pinned } = bodyOf(sent, PIN);
+      answerJson(exchange, 200, found(await services.runs.pin(runId, pinned)), NO_STORE);
     }),
     ...serve(cancelRun, async ({ params: { runId }, caller }) => {
       const run = await known(runId, caller);
