@@ -332,6 +332,18 @@ test('any number of zeros after the end of the file is refused', async (t) => {
   }
 });
 
+test('a header with a number that tar cannot have is refused', async (t) => {
+  const fixture = makeFixture(t);
+  mkdirSync(join(fixture.folder, 'work'));
+  for (const first of [0x81, 0xfe]) {
+    const archive = tar({ 'profile.json': '{}' });
+    // Where the size of the first file begins.
+    archive[124] = first;
+    writeFileSync(fixture.file, gzipSync(archive));
+    await assert.rejects(readBackup(fixture.file), { code: 'INVALID_BACKUP' });
+  }
+});
+
 test('a file that is no backup is refused', async (t) => {
   const fixture = makeFixture(t);
   mkdirSync(join(fixture.folder, 'work'));

@@ -34,7 +34,7 @@ export async function* archivedFiles(source: AsyncIterable<Buffer>): AsyncGenera
   for (let extended: Pax | undefined; ; ) {
     const block = await bytes.take(BLOCK_BYTES);
     if (isZero(block)) break;
-    const header = new Header(block);
+    const header = readHeader(block);
     const path = extended?.path ?? header.path ?? '';
     const size = extended?.size ?? header.size ?? -1;
     const { type } = header;
@@ -52,6 +52,15 @@ export async function* archivedFiles(source: AsyncIterable<Buffer>): AsyncGenera
   }
   if (!isZero(await bytes.take(BLOCK_BYTES)) || !(await bytes.atEnd()))
     throw invalidBackup('something follows its end');
+}
+
+function readHeader(block: Buffer): Header {
+  try {
+    return new Header(block);
+  } catch (error) {
+    // A number that no tar has; the checksum is not looked at before it.
+    throw invalidBackup('a header in it is damaged', undefined, error);
+  }
 }
 
 function paddingBytes(size: number): number {
