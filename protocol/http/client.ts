@@ -180,6 +180,7 @@ export class GatewayClient<A extends Answer = Answer> {
   async *follow(path: string, options: FollowOptions = {}): AsyncGenerator<ServerSentEvent> {
     const { onOpen, onLost, signal, isPatient = false } = options;
     const leaving = new AbortController();
+    const leave = (): void => leaving.abort(signal?.reason);
     const place = streamPlace();
     let connectedBefore = false;
     let isLost = false;
@@ -195,11 +196,7 @@ export class GatewayClient<A extends Answer = Answer> {
       signal?.throwIfAborted();
       lose();
     };
-    const request: Request = {
-      method: 'GET',
-      path,
-      signal: signal === undefined ? leaving.signal : AbortSignal.any([signal, leaving.signal]),
-    };
+    const request: Request = { method: 'GET', path, signal: leaving.signal };
     const open = async (): Promise<AsyncIterable<Uint8Array> | Uint8Array[]> => {
       const headers = place.lastEventId === '' ? {} : { 'last-event-id': place.lastEventId };
       const answer = await this.#openEvents({ ...request, headers }).catch((error: unknown) => {
@@ -211,9 +208,12 @@ export class GatewayClient<A extends Answer = Answer> {
       lose();
       return [];
     };
+    signal?.addEventListener('abort', leave);
     try {
+      signal?.throwIfAborted();
       yield* followEvents(place, open, () => waited(place.retryMs, signal), this.#reader);
     } finally {
+      signal?.removeEventListener('abort', leave);
       leaving.abort();
     }
   }
