@@ -17,7 +17,7 @@ function setUp() {
 test('reads once, then answers at once', async () => {
   const { reads, get } = setUp();
   const [first, second] = await Promise.all([get('a', 'one'), get('a', 'two')]);
-  assert.deepEqual([first, second, get('a', 'three'), reads], ['one', 'one', 'one', ['a']]);
+  assert.deepEqual([first, second, await get('a', 'three'), reads], ['one', 'one', 'one', ['a']]);
 });
 
 test('drops the least recently used first', async () => {
@@ -27,7 +27,7 @@ test('drops the least recently used first', async () => {
   await get('a', '1234');
   await get('c', '1234');
   assert.equal(cache.size, 8);
-  assert.equal(get('a', '1234'), '1234');
+  assert.equal(await get('a', '1234'), '1234');
   await get('b', '1234');
   assert.deepEqual(reads, ['a', 'b', 'c', 'b']);
 });
@@ -42,7 +42,7 @@ test('does not keep values larger than itself', async () => {
 test('keeps empty values', async () => {
   const { reads, get } = setUp();
   await get('a', '');
-  assert.deepEqual([get('a', 'other'), reads], ['', ['a']]);
+  assert.deepEqual([await get('a', 'other'), reads], ['', ['a']]);
 });
 
 test('forgets by prefix, also values being read', async () => {
