@@ -1,6 +1,6 @@
 /** The types of calls, by `GET /svc/_apps/:id`: what a client of the gateway sends and gets. Types only: rows have texts for people. */
 import type { AnyRow } from './resources.ts';
-import type { AnswerOf, BodyOf, ParamsOf, QueryOf, RouteRow } from './row.ts';
+import type { AnswerOf, BodyOf, Given, ParamsOf, QueryOf, RouteRow } from './row.ts';
 
 type Api = { [R in AnyRow as `${R['method']} ${R['path']}`]: R };
 
@@ -13,8 +13,8 @@ export type Bytes = Uint8Array | Blob;
 
 /** What a call sends. A route that drafts have too is called for one with the `sid` of its session. */
 export type Sent<Key extends RouteKey> = Member<'params', ParamsIn<RowOf<Key>>> &
-  Member<'query', QueryOf<RowOf<Key>>> &
-  Member<'body', BodyOf<RowOf<Key>> extends Uint8Array ? Bytes : BodyOf<RowOf<Key>>>;
+  Member<'query', Given<QueryOf<RowOf<Key>>>> &
+  Member<'body', BodyOf<RowOf<Key>> extends Uint8Array ? Bytes : Given<BodyOf<RowOf<Key>>>>;
 type ParamsIn<R extends RouteRow> = ParamsOf<R> &
   (R extends { drafts: true | string } ? { readonly sid?: string | undefined } : unknown);
 /** Needed where one of its own members is, and refused where the route takes none. */
@@ -23,7 +23,7 @@ type Member<Name extends string, T> = undefined extends T
   : keyof T extends never
     ? { readonly [N in Name]?: undefined }
     : Record<never, never> extends T
-      ? { readonly [N in Name]?: T }
+      ? { readonly [N in Name]?: T | undefined }
       : { readonly [N in Name]: T };
 
 export type Received<Key extends RouteKey> = AnswerOf<RowOf<Key>>;

@@ -120,7 +120,7 @@ export type BodyOf<R extends RouteRow> = R extends { body: { media: string } }
     : undefined;
 /** What a client gets. */
 export type AnswerOf<R extends RouteRow> = R['answer'] extends { json: infer S extends Schema } ? Of<S> : undefined;
-/** What a handler gives: the same, which may be read-only and have members that are undefined. */
+/** What may be given for it: the same, which may be read-only and have members that are undefined. */
 export type Given<T> = T extends readonly (infer Item)[]
   ? readonly Given<Item>[]
   : T extends object

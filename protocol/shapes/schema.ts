@@ -44,26 +44,36 @@ type Types = {
   array: unknown[];
 };
 
+/** A schema that says less of its values than their type. */
+export type Typed<T> = Schema & { readonly [VALUES]: T };
+declare const VALUES: unique symbol;
+
+export function typed<T>(schema: Schema): Typed<T> {
+  return schema as Typed<T>;
+}
+
 /** The type of the values of a schema. */
-export type Of<S> = S extends { const: infer Value }
+export type Of<S> = S extends { [VALUES]: infer Value }
   ? Value
-  : S extends { enum: readonly (infer Value)[] }
+  : S extends { const: infer Value }
     ? Value
-    : S extends { anyOf: readonly (infer One)[] }
-      ? Of<One>
-      : S extends { items: infer Item }
-        ? Of<Item>[]
-        : S extends { properties: infer All; required: readonly (infer Name)[] }
-          ? { -readonly [Key in keyof All as Key extends Name ? Key : never]: Of<All[Key]> } & {
-              -readonly [Key in keyof All as Key extends Name ? never : Key]?: Of<All[Key]>;
-            }
-          : S extends { additionalProperties: infer Value extends Schema }
-            ? Record<string, Of<Value>>
-            : S extends { type: infer One extends Type }
-              ? Types[One]
-              : S extends { type: readonly (infer One extends Type)[] }
+    : S extends { enum: readonly (infer Value)[] }
+      ? Value
+      : S extends { anyOf: readonly (infer One)[] }
+        ? Of<One>
+        : S extends { items: infer Item }
+          ? Of<Item>[]
+          : S extends { properties: infer All; required: readonly (infer Name)[] }
+            ? { -readonly [Key in keyof All as Key extends Name ? Key : never]: Of<All[Key]> } & {
+                -readonly [Key in keyof All as Key extends Name ? never : Key]?: Of<All[Key]>;
+              } & (S extends { additionalProperties: infer Value extends Schema } ? Record<string, Of<Value>> : unknown)
+            : S extends { additionalProperties: infer Value extends Schema }
+              ? Record<string, Of<Value>>
+              : S extends { type: infer One extends Type }
                 ? Types[One]
-                : unknown;
+                : S extends { type: readonly (infer One extends Type)[] }
+                  ? Types[One]
+                  : unknown;
 
 /** Members that must be there and members that may be there; others are allowed. */
 export function object<const R extends Members, const O extends Members = Record<never, Schema>>(

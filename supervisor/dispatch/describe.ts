@@ -1,23 +1,11 @@
 /** Answers `svc_describe`: lists apps and their tools (specification, "Descriptions of tools"). */
-import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
+import { SvcError } from '../../protocol/errors.ts';
 import { describedTool, openTool, pageUri } from '../../protocol/http/mcp-app.ts';
 import type { Manifest, PageDocument, VersionSummary } from '../../protocol/manifest.ts';
+import type { DescribedApp } from '../../protocol/routes/apps/tools-rows.ts';
 import { noActiveVersion } from './apps.ts';
 import { inTurns, KeptArray } from './kept-array.ts';
 import type { Scope, Scopes } from './scope.ts';
-
-type ToolLine = { name: string; description: string | undefined };
-type AppLine =
-  | {
-      app: string;
-      name: string;
-      version: string;
-      description: string | undefined;
-      kind: string;
-      queries: ToolLine[];
-      actions: (ToolLine & { confirmation: string | undefined })[];
-    }
-  | { app: string; error: ErrorBody };
 
 /**
  * The `data` of the answer; without an app in `body` it lists `among`, by default every app. Rejects with the error to
@@ -84,9 +72,9 @@ export async function describeAll(scopes: Scopes): Promise<Buffer> {
   return array.bytesOf(await linesOf(scopes, await scopes.ids()));
 }
 
-function linesOf(scopes: Scopes, ids: readonly string[]): Promise<AppLine[]> {
+function linesOf(scopes: Scopes, ids: readonly string[]): Promise<DescribedApp[]> {
   return inTurns(ids, (id) => {
-    const fault = (error: unknown): AppLine => {
+    const fault = (error: unknown): DescribedApp => {
       if (!(error instanceof SvcError)) throw error;
       return { app: id, error: { code: error.code, message: error.message } };
     };
@@ -99,10 +87,10 @@ function linesOf(scopes: Scopes, ids: readonly string[]): Promise<AppLine[]> {
   });
 }
 
-const lines = new WeakMap<VersionSummary, AppLine>();
+const lines = new WeakMap<VersionSummary, DescribedApp>();
 
 /** The same object for the same version of an app. */
-function lineOf(app: string, active: VersionSummary): AppLine {
+function lineOf(app: string, active: VersionSummary): DescribedApp {
   let line = lines.get(active);
   if (line?.app !== app) {
     line = appLine(app, active);
@@ -111,7 +99,7 @@ function lineOf(app: string, active: VersionSummary): AppLine {
   return line;
 }
 
-function appLine(app: string, { name, version, description, kind, queries, actions }: VersionSummary): AppLine {
+function appLine(app: string, { name, version, description, kind, queries, actions }: VersionSummary): DescribedApp {
   return {
     app,
     name,

@@ -1,10 +1,36 @@
 /** The routes about the agents that the gateway can run (specification, "Catalog of runners"). */
-import { flag, listOf, object, oneOf, orNull, text, textOrNull } from '../../shapes/schema.ts';
+import type { AgentModel, HostTool, RunnerKind } from '../../agents/agents.ts';
+import { flag, listOf, type Of, object, oneOf, orNull, text, textOrNull, typed } from '../../shapes/schema.ts';
 import { switched } from '../pieces.ts';
 import { resource, row } from '../row.ts';
 
 const MODELS = listOf(object({ id: text }, { name: text, description: text, isDefault: flag }));
 const ASKED = oneOf('cold', 'loading', 'ready', 'failed');
+/** What is known of a runner. */
+export type RunnerReport = {
+  name: string;
+  kind: RunnerKind;
+  /** Whether pages may use it, see `Runners.enforcesData`. */
+  enforcesData: boolean;
+  /** Its program is there, says its version, and is not too old; always so for a model server. */
+  available: boolean;
+  version: string | null;
+  /** Null where the agent does not say. */
+  signedIn: boolean | null;
+  models: readonly AgentModel[];
+  modelsStatus: SurfaceStatus;
+  tools: readonly HostTool[];
+  toolsStatus: SurfaceStatus;
+  /** The last error, for people; null when there was none. */
+  detail: string | null;
+};
+/** `cold`: not asked yet. `failed`: the last time; what is shown was found before. */
+export type SurfaceStatus = Of<typeof ASKED>;
+/** Of all runners: each member has the name of its runner before it. */
+export type RunnerReports = {
+  [Member in Exclude<keyof RunnerReport, 'name'> as `${string}${Capitalize<Member>}`]: RunnerReport[Member];
+};
+
 const CLAUDE = { id: 'claude-sonnet-5', name: 'Sonnet', isDefault: true };
 
 export const showRunners = row({
@@ -21,7 +47,7 @@ export const showRunners = row({
     },
   ),
   answer: {
-    json: { type: 'object', wanted: 'an object' },
+    json: typed<RunnerReports>({ type: 'object', wanted: 'an object' }),
     says: `The object is empty if the host runs the turns. Of each runner \`<e>\` it has:
 
 - \`<e>Kind\`: the kind of its configuration;

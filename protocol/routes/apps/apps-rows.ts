@@ -1,5 +1,6 @@
 /** The routes of registered apps: their records, names, activity and data (specification, "Registry"). */
 import { LIMITS } from '../../limits.ts';
+import type { Manifest } from '../../manifest.ts';
 import {
   count,
   flag,
@@ -12,6 +13,7 @@ import {
   type Schema,
   text,
   textOrNull,
+  typed,
   words,
 } from '../../shapes/schema.ts';
 import { deleted, OF_APP, sortedBy, switched, TIME } from '../pieces.ts';
@@ -91,7 +93,8 @@ export const ACTIVITY = object({
 });
 
 const TABLES = orNull(listOf(text));
-const ROWS = { columns: listOf(text), rows: listOf(listOf({})), truncated: { ...flag, says: 'There are more rows' } };
+const CELL = { type: ['string', 'number', 'null'] } as const;
+const ROWS = { columns: listOf(text), rows: listOf(listOf(CELL)), truncated: { ...flag, says: 'There are more rows' } };
 const SQL_ANSWER = {
   anyOf: [
     object(ROWS, { tables: TABLES }),
@@ -127,10 +130,10 @@ export const showApp = row({
     json: object(
       {
         ...RECORD,
-        manifest: {
+        manifest: typed<Manifest | null>({
           type: ['object', 'null'],
           says: 'The [manifest](app-guide.md#manifest) of the live version; null without one',
-        },
+        }),
       },
       { ...RECORD_PARTS, page: { ...text, says: 'The address of its page, if it has one' } },
     ),

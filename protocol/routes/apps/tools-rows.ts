@@ -1,12 +1,34 @@
 /** The routes that call the tools of apps (specification, "Dispatcher"). */
+import type { ErrorBody } from '../../errors.ts';
 import { LIMITS } from '../../limits.ts';
-import { integer, object, type Schema, text } from '../../shapes/schema.ts';
+import type { ActionDefinition, Manifest, QueryDefinition } from '../../manifest.ts';
+import { integer, object, type Schema, text, typed } from '../../shapes/schema.ts';
 import { type RowErrors, resource, row } from '../row.ts';
 
 const APP = { ...text, says: 'The id of the app' } as const;
 const INPUT = { says: 'What its schema says; `{}` by default' } as const;
 /** It is answered as it is. */
 const VALUE = { says: 'What the handler answered' } as const;
+
+type DescribedTool = { name: string; description?: string | undefined };
+/** An app in the list of all, or why it cannot be described. */
+export type DescribedApp =
+  | {
+      app: string;
+      name: string;
+      version: string;
+      description?: string | undefined;
+      kind: string;
+      queries: DescribedTool[];
+      actions: (DescribedTool & { confirmation?: string | undefined })[];
+    }
+  | { app: string; error: ErrorBody };
+/** All apps, one with the whole of its manifest, or a tool: as much as is asked for. */
+type Description =
+  | { apps: DescribedApp[] }
+  | (Manifest & { app: string })
+  | ({ app: string; name: string; version: string } & ({ query: QueryDefinition } | { action: ActionDefinition }));
+
 const answerOf = <const S extends Schema>(data: S) => object({ isError: { const: false }, data });
 /** Of calls of one tool. */
 const OF_CALL: RowErrors = {
@@ -38,9 +60,11 @@ export const describeTools = row({
     },
   ),
   answer: {
-    json: answerOf({
-      says: 'Without `app` `{ apps }`; for an app its manifest, with `mcpApp` if it has a page; for a tool its definition',
-    }),
+    json: answerOf(
+      typed<Description>({
+        says: 'Without `app` `{ apps }`; for an app its manifest, with `mcpApp` if it has a page; for a tool its definition',
+      }),
+    ),
     headers: TIMING,
   },
   errors: {

@@ -1,7 +1,7 @@
 /** The routes of automations and their webhooks (specification, "Automation files" and "Webhook requests"). */
 import { WEBHOOK_ROUTE_PREFIX } from '../../automations/automation.ts';
 import { LIMITS } from '../../limits.ts';
-import { count, flag, integer, listOf, object, oneOf, type Schema, text, words } from '../../shapes/schema.ts';
+import { count, flag, integer, listOf, object, oneOf, type Schema, text, typed, words } from '../../shapes/schema.ts';
 import { IN_SESSION, PUBLISHED, STAGED, STAGED_ERRORS, STAGED_EXAMPLE, WEBHOOKS } from '../apps/publications.ts';
 import { deleted, elsewhere, OF_APP, sortedBy, switched, TIME } from '../pieces.ts';
 import { type RowErrors, resource, row } from '../row.ts';
@@ -10,7 +10,10 @@ import { RUN } from './runs-rows.ts';
 /** Days that the calendar looks ahead, unless more are asked for. */
 export const UPCOMING_DAYS = 7;
 const WORDS = words(LIMITS.textChars);
-const ANY = { type: ['object', 'array', 'string', 'number', 'boolean', 'null'], wanted: 'any JSON value' } as const;
+const ANY = typed<unknown>({
+  type: ['object', 'array', 'string', 'number', 'boolean', 'null'],
+  wanted: 'any JSON value',
+});
 
 const CRON = object(
   { kind: { const: 'cron' }, expr: text },

@@ -139,6 +139,9 @@ const STATUS_EXAMPLE = {
 const DOCUMENT = object({ openapi: text });
 const DOCUMENT_EXAMPLE = { openapi: '3.1.0', info: { title: 'Todos', version: '1.0.0' }, paths: {} };
 
+/** An entry of a log, with further members of its own. */
+const LOG_ENTRY = { ...object({ ts: TIME }, { level: text, msg: text }), additionalProperties: {} } as const;
+
 export const checkHealth = row({
   method: 'GET',
   path: '/svc/_health',
@@ -188,7 +191,7 @@ export const readLogs = row({
     },
   ),
   answer: {
-    json: listOf(object({ ts: TIME }, { level: text, msg: text })),
+    json: listOf(LOG_ENTRY),
     says: 'Entries have further members.',
     headers: {
       'log-cursor':

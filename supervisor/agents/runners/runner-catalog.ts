@@ -4,35 +4,15 @@
  */
 import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
-import type { AgentModel, HostTool, ProbeOrder, ProbeResult, RunnerKind } from '../../../protocol/agents/agents.ts';
+import type { AgentModel, HostTool, ProbeOrder, ProbeResult } from '../../../protocol/agents/agents.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import type { RunnerReport, SurfaceStatus } from '../../../protocol/routes/agents/agents-rows.ts';
 import { listOf, object, type Schema, text } from '../../../protocol/shapes/schema.ts';
 import { shape } from '../../../protocol/shapes/shape.ts';
 import { readJson, writeFileAtomic } from '../../../storage/files/atomic-file.ts';
 import { SerialByKey } from '../../serial.ts';
 import type { AgentProcess } from './agent-process.ts';
 import type { Runners } from './runners.ts';
-
-/** `cold`: not asked yet. `failed`: the last time; what is shown was found before. */
-export type SurfaceStatus = 'cold' | 'loading' | 'ready' | 'failed';
-
-export type RunnerReport = {
-  name: string;
-  kind: RunnerKind;
-  /** Whether pages may use it, see `Runners.enforcesData`. */
-  enforcesData: boolean;
-  /** Its program is there, says its version, and is not too old; always so for a model server. */
-  available: boolean;
-  version: string | null;
-  /** Null where the agent does not say. */
-  signedIn: boolean | null;
-  models: readonly AgentModel[];
-  modelsStatus: SurfaceStatus;
-  tools: readonly HostTool[];
-  toolsStatus: SurfaceStatus;
-  /** The last error, for people; null when there was none. */
-  detail: string | null;
-};
 
 type CatalogOptions = {
   runners: Runners;

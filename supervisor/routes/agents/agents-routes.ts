@@ -1,8 +1,12 @@
 /** Lists the agents that the gateway can run, with their models and tools (specification, "Catalog of runners"). */
-import { showDefaultRunner, showRunners } from '../../../protocol/routes/agents/agents-rows.ts';
+import {
+  type RunnerReport,
+  type RunnerReports,
+  showDefaultRunner,
+  showRunners,
+} from '../../../protocol/routes/agents/agents-rows.ts';
 import type { AnswerOf, Given } from '../../../protocol/routes/row.ts';
 import type { AgentServices } from '../../agents/open-agents.ts';
-import type { RunnerReport } from '../../agents/runners/runner-catalog.ts';
 import type { Route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
 import { serve } from '../serve.ts';
@@ -27,7 +31,7 @@ export function agentRoutes({ agents }: Services): Route[] {
 }
 
 /** The members of each engine have its name before them. */
-function byEngine(reports: RunnerReport[]): Record<string, unknown> {
+function byEngine(reports: RunnerReport[]): RunnerReports {
   const members = reports.flatMap(({ name, ...report }) =>
     Object.entries(report).map(([member, value]) => [name + member[0]?.toUpperCase() + member.slice(1), value]),
   );
