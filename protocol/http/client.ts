@@ -62,7 +62,7 @@ export type FollowOptions = {
 export const EVENT_STREAM = 'text/event-stream';
 
 /** What a call sends may be left out where none of it is needed. */
-type Given<Key extends RouteKey> =
+export type Given<Key extends RouteKey> =
   Record<never, never> extends Sent<Key>
     ? [sent?: Sent<Key>, options?: CallOptions]
     : [sent: Sent<Key>, options?: CallOptions];

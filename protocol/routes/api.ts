@@ -11,10 +11,20 @@ type RowOf<Key extends RouteKey> = Extract<Api[Key], RouteRow>;
 /** Content that is sent as it is; browsers have files as blobs. */
 export type Bytes = Uint8Array | Blob;
 
-/** What a call sends. A route that drafts have too is called for one with the `sid` of its session. */
+/**
+ * What a call sends; members that are undefined are left out. A route that drafts have too is called for one with the `sid` of its
+ * session.
+ */
 export type Sent<Key extends RouteKey> = Member<'params', ParamsIn<RowOf<Key>>> &
-  Member<'query', Given<QueryOf<RowOf<Key>>>> &
+  Member<'query', Written<QueryOf<RowOf<Key>>>> &
   Member<'body', BodyOf<RowOf<Key>> extends Uint8Array ? Bytes : Given<BodyOf<RowOf<Key>>>>;
+/** Numbers may be texts, as they are in an address: what a person typed is judged by the gateway. */
+type Written<T> = {
+  readonly [Name in keyof T]:
+    | T[Name]
+    | (T[Name] extends number | undefined ? string : never)
+    | (undefined extends T[Name] ? undefined : never);
+};
 type ParamsIn<R extends RouteRow> = ParamsOf<R> &
   (R extends { drafts: true | string } ? { readonly sid?: string | undefined } : unknown);
 /** Needed where one of its own members is, and refused where the route takes none. */

@@ -54,7 +54,8 @@ export function switched(says: string) {
 export const TIME = { type: 'integer', wanted: 'a time in milliseconds since the epoch' } as const;
 export const TIME_OR_NULL = orNull(TIME);
 
-const ISSUE = object({ path: text, message: text, keyword: text }, { line: count, column: count });
+/** What is wrong at a place of an input or a file. */
+export const ISSUE = object({ path: text, message: text, keyword: text }, { line: count, column: count });
 /** The error of what a request is about, as in [errors](http-api.md#errors). */
 export const ERROR = object({ code: text, message: text }, { path: text, issues: listOf(ISSUE), files: listOf(text) });
 

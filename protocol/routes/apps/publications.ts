@@ -12,10 +12,10 @@ import {
   textOrNull,
   words,
 } from '../../shapes/schema.ts';
+import { ISSUE } from '../pieces.ts';
 import type { RowErrors } from '../row.ts';
 
 const { gitDiffLines, gitDiffBytes } = LIMITS;
-const ISSUE = object({ path: text, keyword: text, message: text }, { line: count, column: count });
 export const WARNINGS = {
   ...listOf(ISSUE),
   says: 'What is [doubtful](http-versions.md) in the files; absent when nothing is',

@@ -1,5 +1,5 @@
 /** The routes that call the tools of apps (specification, "Dispatcher"). */
-import type { ErrorBody } from '../../errors.ts';
+import type { ErrorBody, InputIssue } from '../../errors.ts';
 import { LIMITS } from '../../limits.ts';
 import type { ActionDefinition, Manifest, QueryDefinition } from '../../manifest.ts';
 import { integer, object, type Schema, text, typed } from '../../shapes/schema.ts';
@@ -26,7 +26,7 @@ export type DescribedApp =
 /** All apps, one with the whole of its manifest, or a tool: as much as is asked for. */
 type Description =
   | { apps: DescribedApp[] }
-  | (Manifest & { app: string })
+  | (Manifest & { app: string; mcpApp?: { resource: string; tool: string } | { faults: InputIssue[] } })
   | ({ app: string; name: string; version: string } & ({ query: QueryDefinition } | { action: ActionDefinition }));
 
 const answerOf = <const S extends Schema>(data: S) => object({ isError: { const: false }, data });

@@ -57,6 +57,28 @@ export const TRIGGER = {
   ],
 } as const satisfies Schema;
 
+const JSON_SCHEMA = { type: ['boolean', 'object'], wanted: 'a JSON Schema' } as const;
+/** The content of a file, with every default filled in. */
+const MANIFEST = object(
+  {
+    ...{ name: text, version: text, prompt: text, enabled: flag },
+    triggers: listOf({
+      anyOf: [
+        CRON,
+        PENDING,
+        object({ kind: { const: 'webhook' }, id: text }, { signing: flag, verify: VERIFY, secret: text }),
+      ],
+    }),
+    requires: object({}, { mcps: listOf(text), tools: listOf(text), model: text }),
+    history: object({ keep: { anyOf: [object({ count }), object({ days: count }), oneOf('all', 'errors')] } }),
+    generated: object({ by: text, at: text }),
+  },
+  {
+    ...{ description: text, apps: listOf(text), onFailure: text, outputSchema: JSON_SCHEMA },
+    costEstimate: object({}, { model: text, tokensPerFire: count }),
+  },
+);
+
 const { input: _input, output: _output, ...LISTED } = RUN.properties;
 /** Without input and output, which would make a list of many automations large. */
 export const LISTED_RUN = object(LISTED);
@@ -162,7 +184,7 @@ export const showAutomation = row({
   params: NAMED,
   answer: {
     json: object(
-      { ...ROW, manifest: { type: 'object', says: 'The content of `automation.json`, with defaults filled in' } },
+      { ...ROW, manifest: elsewhere(MANIFEST, 'The content of `automation.json`, with defaults filled in') },
       ROW_MORE,
     ),
   },

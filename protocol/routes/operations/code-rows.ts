@@ -1,5 +1,7 @@
 /** The routes that take the code of all apps with its history from one gateway to another (specification, "Transfer of code"). */
 import { listOf, object, text } from '../../shapes/schema.ts';
+import { WARNINGS, WEBHOOKS } from '../apps/publications.ts';
+import { ERROR, elsewhere } from '../pieces.ts';
 import { resource, row } from '../row.ts';
 
 const BUNDLE = 'application/x-git-bundle';
@@ -28,14 +30,14 @@ export const importCode = row({
       apps: listOf(
         object(
           { id: text, versionId: text },
-          { warnings: { type: 'array', says: 'As for an [upload](http-api.md#uploads)' } },
+          { warnings: elsewhere(WARNINGS, 'As for an [upload](http-api.md#uploads)') },
         ),
       ),
       failed: {
-        ...listOf(object({ id: text, error: { type: 'object' } })),
+        ...listOf(object({ id: text, error: ERROR })),
         says: 'Apps that are not live, each with its [error](http-api.md#errors). They can be published from a session',
       },
-      webhooks: { type: 'array', says: 'Those that were created, with their secrets' },
+      webhooks: elsewhere(WEBHOOKS, 'Those that were created, with their secrets'),
     }),
   },
   errors: {
