@@ -1,13 +1,14 @@
 /** What may follow the words of a command line that is being typed: commands, options, and names from the gateway. */
 import { setTimeout as wait } from 'node:timers/promises';
+import type { RouteKey } from '../protocol/routes/api.ts';
 import type { Command } from './command.ts';
 import { findVersion } from './commands/apps/versions-command.ts';
 import { COMMANDS } from './commands.ts';
 import { Client } from './gateway/client.ts';
 import { resolveConnection, type Surroundings } from './gateway/connection.ts';
 import { allConversations } from './gateway/conversations.ts';
-import { describeApp } from './gateway/route-paths.ts';
-import { type Names, type Resource, readAll } from './resource.ts';
+import { describeApp } from './gateway/descriptions.ts';
+import { type Names, type Resource, type RowOf, readAll } from './resource.ts';
 import {
   APPS,
   AUTOMATIONS,
@@ -44,7 +45,9 @@ const tools =
 
 /** The rows of a resource, by the names of the app before. */
 const names =
-  <Row>(resource: Resource<Row> & Names<Row>): Source =>
+  <Key extends RouteKey, Member extends string = never>(
+    resource: Resource<Key, Member> & Names<RowOf<Key, Member>>,
+  ): Source =>
   async (client, _typed, [app = '']) =>
     candidatesFrom(await readAll(client, resource, [app]), resource);
 

@@ -5,9 +5,9 @@ import { NEXT_STEPS } from '../protocol/next-steps.ts';
 import type { Subject } from './command.ts';
 import { CommandError, messageOf, systemStep } from './failure.ts';
 import type { Client } from './gateway/client.ts';
-import { describeApp, shownSession } from './gateway/route-paths.ts';
+import { describeApp } from './gateway/descriptions.ts';
 import { find, readAll, readList } from './resource.ts';
-import { APPS, AUTOMATIONS, SESSIONS, TEMPLATES, TRASH } from './resources.ts';
+import { APPS, AUTOMATIONS, SESSIONS, shownSession, TEMPLATES, TRASH } from './resources.ts';
 import { nearest } from './terminal/nearest.ts';
 
 type Explanation = { title: string; lines: string[] };

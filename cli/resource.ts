@@ -1,5 +1,7 @@
 /** Resources are what the gateway keeps a list of (resources.ts): reads and draws their lists, finds one by its name, and changes one. */
-import { type Query, withQuery } from '../protocol/http/addresses.ts';
+import type { Query } from '../protocol/http/addresses.ts';
+import type { Given } from '../protocol/http/client.ts';
+import type { Received, RouteKey, RowIn, Sent } from '../protocol/routes/api.ts';
 import { formatBytes, formatCount } from '../protocol/text/units.ts';
 import { askFirst, type CommandContext } from './command.ts';
 import type { Client } from './gateway/client.ts';
@@ -9,17 +11,22 @@ import type { Cell, Column } from './terminal/table.ts';
 import type { Terminal } from './terminal/terminal.ts';
 import { formatAge } from './terminal/units.ts';
 
-/** Where its rows are. `scope` are the names that it lies below: an app, and perhaps a version or a session. */
-export type Resource<Row> = {
-  /** Where its list is; a row of it is below. */
-  path(...scope: string[]): string;
+/** The rows of a list: those in the `Member` of its answer, or without one the answer itself. */
+export type RowOf<Key extends RouteKey, Member extends string = never> = [Member] extends [never]
+  ? RowIn<Key>
+  : Received<Key> extends { readonly [Name in Member]: readonly (infer Row)[] }
+    ? Row
+    : never;
+
+/** Where its rows are: the route of its list. `scope` are the names that it lies below: an app, and perhaps a version or a session. */
+export type Resource<Key extends RouteKey, Member extends string = never> = {
+  key: Key;
+  params?(...scope: string[]): Sent<Key>['params'];
   /** What is asked for the rows after `last`, and for the first ones; without it, the list has one page. */
-  page?(last: Row | undefined): Query;
+  page?(last: RowOf<Key, Member> | undefined): Sent<Key>['query'];
   /** Rows of the one page, unless a command says how many. */
   limit?: number;
-  /** The member of the answer that has the rows; without it, the answer is the rows. */
-  member?: string;
-};
+} & ([Member] extends [never] ? { member?: never } : { member: Member });
 
 /** What a command line calls a row, and what completion says of it. */
 export type Names<Row> = { named(row: Row): [word: string, about: string] };
@@ -61,39 +68,42 @@ export function age<Row>(
 }
 
 /** Every row, page by page. */
-export async function readAll<Row>(
+export async function readAll<Key extends RouteKey, Member extends string = never>(
   client: Client,
-  resource: Resource<Row>,
+  resource: Resource<Key, Member>,
   scope: string[] = [],
   timeoutMs?: number,
-): Promise<Row[]> {
-  return (await readList(client, resource, scope, {}, timeoutMs)).rows;
+): Promise<RowOf<Key, Member>[]> {
+  return (await readList(client, resource, scope, undefined, timeoutMs)).rows;
 }
 
 /** Every row, or those that `query` asks for, with the whole answer. */
-export async function readList<Row>(
+export async function readList<Key extends RouteKey, Member extends string = never>(
   client: Client,
-  { path, page, limit, member }: Resource<Row>,
+  { key, params, page, limit, member }: Resource<Key, Member>,
   scope: string[] = [],
-  query: Query = {},
+  query?: Sent<Key>['query'],
   timeoutMs?: number,
-): Promise<{ rows: Row[]; answer: unknown }> {
+): Promise<{ rows: RowOf<Key, Member>[]; answer: Received<Key> }> {
+  type Row = RowOf<Key, Member>;
   let answer: unknown;
   const read = async (last?: Row): Promise<Row[]> => {
-    const asked = page === undefined ? { ...query, limit: query.limit ?? limit } : { ...query, ...page(last) };
-    answer = await client.get(withQuery(path(...scope), asked), { timeoutMs });
+    const given = query as Query | undefined;
+    const asked = page === undefined ? { ...given, limit: given?.limit ?? limit } : { ...given, ...page(last) };
+    const sent = { params: params?.(...scope), query: asked };
+    answer = await client.call(key, ...([sent, { timeoutMs }] as unknown as Given<Key>));
     return listed(member === undefined ? answer : (answer as Record<string, unknown>)[member]) as Row[];
   };
   const rows = page === undefined ? await read() : await client.pages(read);
-  return { rows, answer: member === undefined ? rows : { ...(answer as object), [member]: rows } };
+  return { rows, answer: (member === undefined ? rows : { ...(answer as object), [member]: rows }) as Received<Key> };
 }
 
 /** The row of this id. */
-export async function find<Row>(
+export async function find<Key extends RouteKey, Member extends string = never>(
   client: Client,
-  resource: Resource<Row> & Names<Row>,
+  resource: Resource<Key, Member> & Names<RowOf<Key, Member>>,
   id: string,
-): Promise<Row | undefined> {
+): Promise<RowOf<Key, Member> | undefined> {
   return (await readAll(client, resource)).find((row) => resource.named(row)[0] === id);
 }
 

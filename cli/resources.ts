@@ -1,18 +1,11 @@
 /** The table of resources: where each list is, what a row is called, and the columns by which commands draw it. */
-import type { AppRecord, AutomationRow, TemplateRow, TrashRow, VersionRecord } from '../protocol/answer-types.ts';
+import type { AutomationRow } from '../protocol/answer-types.ts';
 import { outcomeOf, type RunRecord } from '../protocol/automations/runs.ts';
-import { route } from '../protocol/http/addresses.ts';
-import { addressOf } from '../protocol/http/client.ts';
 import { LIMITS } from '../protocol/limits.ts';
-import type { Knob } from '../protocol/manifest.ts';
-import type { RowIn } from '../protocol/routes/api.ts';
-import type { BackupFile } from '../protocol/routes/operations/backups-rows.ts';
+import type { RouteKey, RowIn } from '../protocol/routes/api.ts';
 import type { ChannelStatus } from '../protocol/routes/operations/notices-rows.ts';
-import type { GitFile } from '../protocol/wire/git-jobs.ts';
-import type { BlobRow } from '../storage/blob-files.ts';
-import type { SessionRow } from '../supervisor/authoring/sessions.ts';
 import type { ConversationRow } from './gateway/conversations.ts';
-import { age, count, type Names, name, type Resource, size, type Table, text } from './resource.ts';
+import { age, count, type Names, name, type Resource, type RowOf, size, type Table, text } from './resource.ts';
 import { drawRunState, drawState } from './terminal/states.ts';
 import type { Cell } from './terminal/table.ts';
 import { formatAge, formatDuration, formatWait } from './terminal/units.ts';
@@ -24,13 +17,15 @@ export const NOTICES_HOW =
 /** Characters of a SHA-256 that are shown: enough to tell the files of an app apart. */
 export const SHOWN_SHA = 16;
 
+type Named<Key extends RouteKey, Member extends string = never> = Resource<Key, Member> & Names<RowOf<Key, Member>>;
+type Drawn<Key extends RouteKey, Member extends string = never> = Resource<Key, Member> & Table<RowOf<Key, Member>>;
 /** Commands list its rows, and name one. */
-type Listed<Row> = Resource<Row> & Names<Row> & Table<Row>;
+type Listed<Key extends RouteKey, Member extends string = never> = Named<Key, Member> & Drawn<Key, Member>;
 
 const limit = LIMITS.listRowsMax;
 
-export const APPS: Listed<AppRecord> = {
-  path: () => '/svc/_apps',
+export const APPS: Listed<'GET /svc/_apps'> = {
+  key: 'GET /svc/_apps',
   page: (last) => ({ after: last?.id }),
   named: (app) => [app.id, app.name],
   none: () => 'No app is registered yet. Make one: svc new notes && svc push notes',
@@ -45,8 +40,9 @@ export const APPS: Listed<AppRecord> = {
 };
 
 /** Of an app, the newest first. */
-export const VERSIONS: Listed<VersionRecord> = {
-  path: (app = '') => route`/svc/_apps/${app}/versions`,
+export const VERSIONS: Listed<'GET /svc/_apps/:id/versions'> = {
+  key: 'GET /svc/_apps/:id/versions',
+  params: (id = '') => ({ id }),
   limit: LIMITS.listRows,
   named: ({ versionId, active }) => [versionId, active ? 'live' : ''],
   none: () => 'No version is stored.',
@@ -63,16 +59,17 @@ export const VERSIONS: Listed<VersionRecord> = {
 };
 
 /** Of a version of an app. */
-export const VERSION_FILES: Listed<GitFile> = {
-  path: (app = '', version = '') => route`/svc/_apps/${app}/versions/${version}/files`,
+export const VERSION_FILES: Listed<'GET /svc/_apps/:id/versions/:versionId/files'> = {
+  key: 'GET /svc/_apps/:id/versions/:versionId/files',
+  params: (id = '', versionId = '') => ({ id, versionId }),
   named: ({ path }) => [path, ''],
   none: () => 'It has no files.',
   columns: [text('FILE', ({ path }) => path), size('SIZE', (file) => file.size)],
 };
 
 /** Removed apps that are kept, the last one first. */
-export const TRASH: Listed<TrashRow> = {
-  path: () => '/svc/_trash',
+export const TRASH: Listed<'GET /svc/_trash'> = {
+  key: 'GET /svc/_trash',
   page: (last) => ({ limit, before: last?.id }),
   named: (row) => [row.app, row.name],
   none: () => 'The trash is empty. "svc rm <app>" moves an app there.',
@@ -88,8 +85,8 @@ export const TRASH: Listed<TrashRow> = {
 };
 
 /** Open ones, the newest first. */
-export const SESSIONS: Listed<SessionRow> = {
-  path: () => '/svc/_sessions',
+export const SESSIONS: Listed<'GET /svc/_sessions'> = {
+  key: 'GET /svc/_sessions',
   page: (last) => ({ limit, before: last?.sessionId }),
   named: ({ sessionId, name: called, apps }) => [
     sessionId,
@@ -112,8 +109,8 @@ export const SESSIONS: Listed<SessionRow> = {
   ],
 };
 
-export const AUTOMATIONS: Listed<AutomationRow> = {
-  path: () => '/svc/_automations',
+export const AUTOMATIONS: Listed<'GET /svc/_automations', 'rows'> = {
+  key: 'GET /svc/_automations',
   page: (last) => ({ after: last?.ref }),
   member: 'rows',
   named: (row) => [row.ref, row.name],
@@ -136,8 +133,8 @@ export const AUTOMATIONS: Listed<AutomationRow> = {
 };
 
 /** The latest first. */
-export const RUNS: Resource<RunRecord> & Table<RunRecord> = {
-  path: () => '/svc/_runs',
+export const RUNS: Drawn<'GET /svc/_runs'> = {
+  key: 'GET /svc/_runs',
   limit: 20,
   none: () => 'No run is recorded. Fire one: svc run <app>/<automation>',
   columns: [
@@ -152,8 +149,8 @@ export const RUNS: Resource<RunRecord> & Table<RunRecord> = {
 };
 
 /** Those of programs, the newest first. A command line calls one by its name, or by its id. */
-export const TOKENS: Listed<RowIn<'GET /svc/_tokens'>> = {
-  path: () => addressOf('GET /svc/_tokens'),
+export const TOKENS: Listed<'GET /svc/_tokens'> = {
+  key: 'GET /svc/_tokens',
   page: (last) => ({ limit, before: last?.id }),
   named: (token) => [token.name, token.tools],
   none: () => `There are no tokens for programs. Make one: ${TOKEN_EXAMPLE}`,
@@ -174,11 +171,10 @@ export const TOKENS: Listed<RowIn<'GET /svc/_tokens'>> = {
   ],
 };
 
-type Secret = RowIn<'GET /svc/_apps/:id/secrets'>;
-
 /** Of an app, or of its draft in a session. */
-export const SECRETS: Resource<Secret> & Table<Secret> = {
-  path: (id = '', sid) => addressOf('GET /svc/_apps/:id/secrets', { params: { id, sid } }),
+export const SECRETS: Drawn<'GET /svc/_apps/:id/secrets'> = {
+  key: 'GET /svc/_apps/:id/secrets',
+  params: (id = '', sid) => ({ id, sid }),
   none: (app) => `There are no secrets. Set one: svc secret set ${app} <name>`,
   columns: [
     name('SECRET', (secret) => secret.name),
@@ -187,15 +183,16 @@ export const SECRETS: Resource<Secret> & Table<Secret> = {
   ],
 };
 
-const SECRET_STATES: Record<Secret['state'], string> = {
+const SECRET_STATES: Record<RowIn<'GET /svc/_apps/:id/secrets'>['state'], string> = {
   set: 'set',
   unreadable: 'unreadable: set it again',
   missing: 'no value in the draft',
 };
 
 /** That an app keeps, the newest first. */
-export const FILES: Listed<BlobRow> = {
-  path: (app = '') => route`/svc/${app}/_blobs`,
+export const FILES: Listed<'GET /svc/:id/_blobs', 'files'> = {
+  key: 'GET /svc/:id/_blobs',
+  params: (id = '') => ({ id }),
   limit: LIMITS.listRows,
   member: 'files',
   named: ({ sha256, type }) => [sha256, type],
@@ -210,11 +207,11 @@ export const FILES: Listed<BlobRow> = {
 
 /** About an app. They are read by `allConversations`, from two lists. */
 export const CONVERSATIONS: Names<ConversationRow> & Table<ConversationRow> = {
-  named: ({ id, title }) => [id, title],
+  named: ({ id, title }) => [id, title ?? ''],
   none: (app) => `There are no conversations. Begin one: svc chat ${app}`,
   columns: [
     name('WINDOW', ({ id }) => id),
-    text('BEGINS', ({ title }) => title, { squeeze: true }),
+    text('BEGINS', ({ title }) => title ?? '', { squeeze: true }),
     text('MODE', ({ mode }) => mode, { drop: 2 }),
     count('TURNS', ({ turns }) => turns, { drop: 1 }),
     age('USED', ({ updatedAt }) => updatedAt),
@@ -222,8 +219,8 @@ export const CONVERSATIONS: Names<ConversationRow> & Table<ConversationRow> = {
 };
 
 /** That the gateway keeps in its folder. */
-export const BACKUPS: Resource<BackupFile> & Table<BackupFile> = {
-  path: () => '/svc/_backups/files',
+export const BACKUPS: Drawn<'GET /svc/_backups/files'> = {
+  key: 'GET /svc/_backups/files',
   none: () => 'The gateway keeps no backups. Make one: svc backup now',
   columns: [
     name('FILE', (file) => file.name, { squeeze: true }),
@@ -239,8 +236,8 @@ export const BACKUPS: Resource<BackupFile> & Table<BackupFile> = {
 };
 
 /** By which notices reach people. */
-export const CHANNELS: Resource<ChannelStatus> & Table<ChannelStatus> = {
-  path: () => '/svc/_notices',
+export const CHANNELS: Drawn<'GET /svc/_notices', 'channels'> = {
+  key: 'GET /svc/_notices',
   member: 'channels',
   none: () => `Notices reach nobody. ${NOTICES_HOW}`,
   columns: [
@@ -262,15 +259,15 @@ const CHANNEL_STATES: Record<ChannelStatus['state'], Cell> = {
 };
 
 /** Settings of an app's page, or of its draft's in a session. */
-export const SETTINGS: Resource<Knob> & Names<Knob> = {
-  path: (app = '', session) =>
-    session === undefined ? route`/svc/_apps/${app}/settings` : route`/svc/_draft/${session}/_apps/${app}/settings`,
+export const SETTINGS: Named<'GET /svc/_apps/:id/settings', 'knobs'> = {
+  key: 'GET /svc/_apps/:id/settings',
+  params: (id = '', sid) => ({ id, sid }),
   member: 'knobs',
   named: ({ key, label }) => [key, label],
 };
 
-export const TEMPLATES: Resource<TemplateRow> & Names<TemplateRow> = {
-  path: () => '/svc/_templates',
+export const TEMPLATES: Named<'GET /svc/_templates'> = {
+  key: 'GET /svc/_templates',
   named: (template) => [template.id, template.name],
 };
 
@@ -295,4 +292,9 @@ export function nameOfChannel({ channel, browser }: ChannelStatus): string {
 
 export function failureOf({ lastFailure }: ChannelStatus, now: number): string {
   return lastFailure === null ? '' : `${formatAge(lastFailure.at, now)}: ${lastFailure.message}`;
+}
+
+/** A session as people read it: its id, and its name if it has another. */
+export function shownSession({ sessionId, name: called }: { sessionId: string; name?: string }): string {
+  return called === undefined || called === sessionId ? sessionId : `${sessionId} (${called})`;
 }

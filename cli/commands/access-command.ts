@@ -1,6 +1,5 @@
 /** `svc open` and `svc token`: links that sign a browser in, the access token, and tokens for programs. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { route } from '../../protocol/http/addresses.ts';
 import { GatewayError } from '../../protocol/http/gateway-error.ts';
 import type { PageOwner } from '../../protocol/http/origins.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -14,7 +13,6 @@ import { daemonOf } from '../gateway/connection.ts';
 import { gatewaysElsewhere } from '../gateway/elsewhere.ts';
 import { makeLink } from '../gateway/page-links.ts';
 import { linkForPhone } from '../gateway/phone.ts';
-import { filesPath } from '../gateway/route-paths.ts';
 import { change, readAll, showList } from '../resource.ts';
 import { appsOfToken, TOKEN_EXAMPLE, TOKENS } from '../resources.ts';
 import { shellPath, shortPath } from '../terminal/paths.ts';
@@ -27,7 +25,10 @@ export async function open(context: CommandContext): Promise<void> {
   const session = args.text('session');
   if (session !== undefined && app === undefined) throw new UsageError('Name the app whose draft to open.');
   // An error here lists the apps that exist; the browser would only show an error page.
-  if (app !== undefined) await client.get(session === undefined ? route`/svc/_apps/${app}` : filesPath(session, app));
+  if (app !== undefined)
+    await (session === undefined
+      ? client.call('GET /svc/_apps/:id', { params: { id: app } })
+      : client.call('GET /svc/_sessions/:sid/apps/:id/files', { params: { sid: session, id: app } }));
   const page = app === undefined ? undefined : { app, ...(session && { session }) };
   if (args.has('qr')) return openOnPhone(context, client, page);
   const link = await makeLink(client, page);
@@ -112,7 +113,7 @@ async function isTaken(context: CommandContext, text: string): Promise<boolean> 
   const until = Date.now() + LIMITS.childStartMs;
   for (;;) {
     try {
-      await client.get('/svc/_apps', { timeoutMs: LIMITS.helloMs });
+      await client.call('GET /svc/_apps', {}, { timeoutMs: LIMITS.helloMs });
       return true;
     } catch (error) {
       if (error instanceof UnreachableError) return false;

@@ -1,7 +1,6 @@
 /** `svc desktop`: the console or an app as a window of an installed browser, with a gateway that outlives it. */
 import { spawn } from 'node:child_process';
 import { join, resolve } from 'node:path';
-import { route } from '../../protocol/http/addresses.ts';
 import { Layout } from '../../storage/layout.ts';
 import { compareIdentity } from '../../storage/processes/process-identity.ts';
 import { packageRoot } from '../../supervisor/tree/entry-points.ts';
@@ -24,7 +23,7 @@ export async function desktop(context: CommandContext): Promise<void> {
   requireScreen(context);
   const { client, pid, started } = await findOrStart(dataDirectory, launcher(context), context).catch(sayDesktop);
   // An error here names the app; the window would only show an error page.
-  if (app !== undefined) await client.get(route`/svc/_apps/${app}`);
+  if (app !== undefined) await client.call('GET /svc/_apps/:id', { params: { id: app } });
   const link = await makeLink(client, app === undefined ? undefined : { app });
   const page = app === undefined ? new URL('/svc/', link.url).href : (await findPages(client))({ app });
   const shown = await showWindow(new Layout(dataDirectory), browser, { page, link: link.url }, env).catch(

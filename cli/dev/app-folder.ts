@@ -8,7 +8,6 @@ import { create, Header, Pack, ReadEntry } from 'tar';
 import type { UploadAnswer } from '../../protocol/answer-types.ts';
 import { flatAutomation, flatAutomations } from '../../protocol/automations/automation.ts';
 import { contentHash } from '../../protocol/content-hash.ts';
-import { route, withQuery } from '../../protocol/http/addresses.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { ORIGIN_FILE } from '../../protocol/rules/archive-rules.ts';
 import { isStored, nameReason } from '../../protocol/rules/left-out.ts';
@@ -16,7 +15,7 @@ import { formatBytes } from '../../protocol/text/units.ts';
 import { SCHEMAS_FOLDER } from '../../storage/apps/app-template.ts';
 import { isMissing } from '../../storage/files/atomic-file.ts';
 import { CommandError, reasonOf } from '../failure.ts';
-import type { Client } from '../gateway/client.ts';
+import { type Client, ofFile } from '../gateway/client.ts';
 import { nearest } from '../terminal/nearest.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { bundlePackages } from './packages.ts';
@@ -185,9 +184,10 @@ export function sendArchive(
   archive: Buffer,
   { activate = true, ifLive, message, onSent }: Omit<UploadOptions, 'id' | 'files'>,
 ): Promise<UploadAnswer> {
-  const options = { activate: activate ? undefined : 0, ifLive: ifLive ?? undefined, message };
-  const path = withQuery(route`/svc/_apps/${id}/upload`, options);
-  return client.upload<UploadAnswer>(path, archive, (sent) => onSent?.(sent, archive.length));
+  const query = { activate: activate ? undefined : '0', ifLive: ifLive ?? undefined, message };
+  const sent = { params: { id }, query, body: archive };
+  const options = ofFile('application/gzip', (bytes) => onSent?.(bytes, archive.length));
+  return client.call('POST /svc/_apps/:id/upload', sent, options);
 }
 
 /** The app as an archive: its files, and the packages that it imports. Throws `INVALID_HANDLER` or `INVALID_PAGE` when one cannot be bundled. */

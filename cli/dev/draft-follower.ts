@@ -3,20 +3,20 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ErrorBody, InputIssue } from '../../protocol/errors.ts';
-import { route, withQuery } from '../../protocol/http/addresses.ts';
+import { addressOf } from '../../protocol/http/client.ts';
 import type { ServerSentEvent } from '../../protocol/http/event-stream.ts';
 import { GatewayError } from '../../protocol/http/gateway-error.ts';
 import { blockedAddresses } from '../../protocol/http/mcp-app.ts';
 import type { KnownModules } from '../../protocol/rules/gates/check-handlers.ts';
 import { plural } from '../../protocol/text/units.ts';
-import type { LogEntry } from '../../storage/logs/log-pages.ts';
 import { explain } from '../explain.ts';
 import { CommandError, errorBodyOf, UnreachableError } from '../failure.ts';
 import type { Client } from '../gateway/client.ts';
+import { describeApp } from '../gateway/descriptions.ts';
 import { findPages, makeLink, openBrowser } from '../gateway/page-links.ts';
-import type { DescribedApp, ToolAnswer } from '../gateway/route-paths.ts';
 import { find } from '../resource.ts';
 import { SESSIONS } from '../resources.ts';
+import type { LogEntry } from '../terminal/log-entry.ts';
 import type { Progress } from '../terminal/terminal.ts';
 import { scanAppFolder } from './app-folder.ts';
 import { knownOrigin, nameOf, noteVersion, readOrigin, versionsOf } from './folder-origin.ts';
@@ -51,9 +51,6 @@ type DraftOptions = {
   /** Shows the progress of a sync, in bytes. */
   startSync(): Progress;
 };
-
-/** `GET` and `PUT /svc/_sessions/:sid/apps/:id/base`. */
-type Based = { version: string | null };
 
 export class DraftFollower {
   readonly #options: DraftOptions;
@@ -105,13 +102,13 @@ export class DraftFollower {
   async open(): Promise<void> {
     const { session, name, app } = this.#options;
     const row = await find(this.#client, SESSIONS, session);
-    if (row === undefined) await this.#client.post('/svc/_sessions', { sessionId: session, name });
+    if (row === undefined) await this.#client.call('POST /svc/_sessions', { body: { sessionId: session, name } });
     else if (name !== undefined && name !== row.name)
-      await this.#client.patch(route`/svc/_sessions/${session}`, { name });
+      await this.#client.call('PATCH /svc/_sessions/:sid', { params: { sid: session }, body: { name } });
     this.#createdAt = (await find(this.#client, SESSIONS, session))?.createdAt ?? 0;
     try {
       // It starts as a blank app; the first sync replaces its files.
-      await this.#client.post('/svc/_apps', { id: app, sessionId: session });
+      await this.#client.call('POST /svc/_apps', { body: { id: app, sessionId: session } });
       this.#isBlank = true;
     } catch (error) {
       if (!(error instanceof GatewayError && error.code === 'CONFLICT')) throw error;
@@ -134,9 +131,12 @@ export class DraftFollower {
   /** Of the session's files of the app; says it first, if given. Null where it is not known, as to an older gateway. */
   async #base(said?: { version: string; folder: string }): Promise<string | null> {
     const { session, app } = this.#options;
-    const path = route`/svc/_sessions/${session}/apps/${app}/base`;
+    const params = { sid: session, id: app };
     try {
-      return (await (said ? this.#client.put<Based>(path, said) : this.#client.get<Based>(path))).version;
+      const base = said
+        ? await this.#client.call('PUT /svc/_sessions/:sid/apps/:id/base', { params, body: said })
+        : await this.#client.call('GET /svc/_sessions/:sid/apps/:id/base', { params });
+      return base.version;
     } catch (error) {
       if (error instanceof GatewayError && !isPassing(error) && !isFinal(error)) return null;
       throw error;
@@ -213,13 +213,15 @@ export class DraftFollower {
     const { folder, app, session } = this.#options;
     const unparsed = await checkSyntax(folder, files);
     if (unparsed !== null) throw new GatewayError(400, unparsed);
-    const describe = route`/svc/_draft/${session}/_tool/svc_describe`;
-    const { data } = await this.#client.post<ToolAnswer<DescribedApp>>(describe, { app });
+    const described = await describeApp(this.#client, app, session);
     const used = new Set<string>();
-    const fault = await checkRules(folder, this.#known, data, files, isMore, bundles, used);
+    const fault = await checkRules(folder, this.#known, described, files, isMore, bundles, used);
     // A check that ended early has not seen what the other handlers import.
     if (!isMore())
-      this.#tellWarnings([...blockedAddresses(data.mcpApp), ...(await checkMistakes(folder, data, files, used))]);
+      this.#tellWarnings([
+        ...blockedAddresses(described.mcpApp),
+        ...(await checkMistakes(folder, described, files, used)),
+      ]);
     return fault;
   }
 
@@ -248,14 +250,15 @@ export class DraftFollower {
   /** Reports the draft's log, and calls `edited` when somebody else edits it. Resolves when `signal` aborts. */
   async follow(signal: AbortSignal, edited: () => void): Promise<void> {
     const { app, session, tell } = this.#options;
-    const logs = withQuery(route`/svc/_draft/${session}/_logs`, { app, follow: 1 });
+    const logs = addressOf('GET /svc/_logs', { params: { sid: session }, query: { app, follow: '1' } });
+    const changes = addressOf('GET /svc/:id/_changes', { params: { sid: session, id: app } });
     await Promise.all([
       this.#hear(logs, signal, edited, ({ event, data }) => {
         if (event !== 'log') return;
         const entry = JSON.parse(data) as LogEntry;
         if (!isFaultOfFiles(entry)) tell({ event: 'log', entry });
       }),
-      this.#hear(route`/svc/_draft/${session}/${app}/_changes`, signal, edited, ({ event }) => {
+      this.#hear(changes, signal, edited, ({ event }) => {
         if (event === 'reload') edited();
       }),
     ]);

@@ -8,7 +8,6 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import type { VersionRecord } from '../../protocol/answer-types.ts';
 import { SvcError } from '../../protocol/errors.ts';
-import { route, withQuery } from '../../protocol/http/addresses.ts';
 import { GatewayError } from '../../protocol/http/gateway-error.ts';
 import { isArchiveVersion, isVersionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -17,7 +16,8 @@ import { formatted, object, text } from '../../protocol/shapes/schema.ts';
 import { shape, type ValueOf } from '../../protocol/shapes/shape.ts';
 import { fileFault } from '../failure.ts';
 import type { Client } from '../gateway/client.ts';
-import { listed } from '../gateway/received.ts';
+import { readList } from '../resource.ts';
+import { VERSIONS } from '../resources.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { formatAge } from '../terminal/units.ts';
 
@@ -75,8 +75,7 @@ export async function noteVersion(
 /** The newest versions of an app, the newest first; none of an app that there is not, and of a gateway that does not list them. */
 export async function versionsOf(client: Client, app: string): Promise<VersionRecord[]> {
   try {
-    const path = withQuery(route`/svc/_apps/${app}/versions`, { limit: LIMITS.listRowsMax });
-    return listed(await client.get(path)) as VersionRecord[];
+    return (await readList(client, VERSIONS, [app], { limit: LIMITS.listRowsMax })).rows;
   } catch (error) {
     if (error instanceof GatewayError && (error.code === 'UNKNOWN_APP' || error.code === 'NOT_FOUND')) return [];
     throw error;

@@ -5,18 +5,18 @@
  */
 import { mkdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { requestOf } from '../../protocol/http/client.ts';
 import { GatewayError } from '../../protocol/http/gateway-error.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { RowIn } from '../../protocol/routes/api.ts';
 import { ArchiveRules } from '../../protocol/rules/archive-rules.ts';
 import { isLeftOut } from '../../protocol/rules/left-out.ts';
 import { formatBytes, formatCount } from '../../protocol/text/units.ts';
-import type { GitFile } from '../../protocol/wire/git-jobs.ts';
 import { inParallel, isMissing, StagedFile } from '../../storage/files/atomic-file.ts';
 import { objectId } from '../../storage/git/object.ts';
 import { CommandError, reasonOf, systemStep, UnreachableError } from '../failure.ts';
-import type { Client } from '../gateway/client.ts';
+import { type Client, ofFile } from '../gateway/client.ts';
 import { checkContent, listedFiles, ReceivedFiles } from '../gateway/received.ts';
-import { filesPath } from '../gateway/route-paths.ts';
 import { packBytes, scanAppFolder } from './app-folder.ts';
 import type { BundleFiles } from './app-reader.ts';
 import { Packages, refusal } from './packages.ts';
@@ -46,8 +46,8 @@ type Outcome = keyof SyncResult | null;
 type LocalFile = { path: string; bytes: Buffer };
 
 export class FolderSync {
-  readonly #session: string;
-  readonly #app: string;
+  /** The app in the session. */
+  readonly #draft: { sid: string; id: string };
   readonly #folder: string;
   readonly #packages: Packages;
   /** Contents that replace files of the folder. */
@@ -61,8 +61,7 @@ export class FolderSync {
   #agreed = false;
 
   constructor(session: string, app: string, folder: string) {
-    this.#session = session;
-    this.#app = app;
+    this.#draft = { sid: session, id: app };
     this.#folder = folder;
     this.#received = new ReceivedFiles(folder);
     this.#packages = new Packages(folder);
@@ -144,8 +143,12 @@ export class FolderSync {
 
   /** Path → git's id of the content. */
   async #list(client: Client): Promise<Map<string, string>> {
-    const files = listedFiles(await client.get(filesPath(this.#session, this.#app)));
+    const files = listedFiles(await client.call('GET /svc/_sessions/:sid/apps/:id/files', { params: this.#draft }));
     return new Map(files.map(({ path, sha }) => [path, sha]));
+  }
+
+  #at(path: string) {
+    return { ...this.#draft, '*': path };
   }
 
   /** What to do about a file whose content is `here`; `there` is its content in the session. */
@@ -175,9 +178,10 @@ export class FolderSync {
   ): Promise<LocalFile[]> {
     if (files.length < TOGETHER_FROM) return files;
     const [fit, unfit] = fitForArchive(files);
-    let stored: GitFile[];
+    let stored: RowIn<'POST /svc/_sessions/:sid/apps/:id/files'>[];
     try {
-      stored = await client.upload<GitFile[]>(filesPath(this.#session, this.#app), await packBytes(fit));
+      const sent = { params: this.#draft, body: await packBytes(fit) };
+      stored = await client.call('POST /svc/_sessions/:sid/apps/:id/files', sent, ofFile());
     } catch (error) {
       if (!(error instanceof GatewayError) || isPassing(error) || isFinal(error)) throw error;
       return files;
@@ -188,7 +192,8 @@ export class FolderSync {
   }
 
   async #put(client: Client, path: string, bytes: Buffer, there: string | undefined): Promise<Outcome> {
-    const { sha } = await client.put<GitFile>(filesPath(this.#session, this.#app, path), bytes);
+    const sent = { params: this.#at(path), body: bytes };
+    const { sha } = await client.call('PUT /svc/_sessions/:sid/apps/:id/files/*', sent);
     return this.#sent(path, sha, there);
   }
 
@@ -214,7 +219,9 @@ export class FolderSync {
 
   /** What the session has, by its list, or by another one when it has changed since. */
   async #fetch(client: Client, path: string, sha: string): Promise<Buffer> {
-    const bytes = await client.getBytes(filesPath(this.#session, this.#app, path));
+    const bytes = await client.bytesOf(
+      requestOf('GET /svc/_sessions/:sid/apps/:id/files/*', { params: this.#at(path) }),
+    );
     if (objectId('blob', bytes) !== sha) checkContent(path, bytes, (await this.#list(client)).get(path));
     return bytes;
   }
@@ -247,7 +254,7 @@ export class FolderSync {
 
   async #delete(client: Client, path: string): Promise<Outcome> {
     try {
-      await client.delete(filesPath(this.#session, this.#app, path));
+      await client.call('DELETE /svc/_sessions/:sid/apps/:id/files/*', { params: this.#at(path) });
     } catch (error) {
       if (!(error instanceof GatewayError && error.code === 'NOT_FOUND')) throw error;
     }

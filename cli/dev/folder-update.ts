@@ -5,7 +5,7 @@
 import { mkdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { isAutomationFile } from '../../protocol/automations/automation.ts';
-import { route } from '../../protocol/http/addresses.ts';
+import { requestOf } from '../../protocol/http/client.ts';
 import { isOfPackage } from '../../protocol/rules/handler-imports.ts';
 import { isLeftOut } from '../../protocol/rules/left-out.ts';
 import { isRecord } from '../../protocol/shapes/shape.ts';
@@ -29,30 +29,28 @@ export type FolderUpdate = { write: ReadonlyMap<string, Buffer>; remove: string[
 /** The files of a version of an app as a gateway has them. */
 export class VersionContents {
   readonly #client: Client;
-  readonly #app: string;
-  readonly #version: string;
+  readonly #version: { id: string; versionId: string };
   readonly #signal: AbortSignal;
 
   constructor(client: Client, app: string, version: string, signal: AbortSignal) {
     this.#client = client;
-    this.#app = app;
-    this.#version = version;
+    this.#version = { id: app, versionId: version };
     this.#signal = signal;
-  }
-
-  get #path(): string {
-    return route`/svc/_apps/${this.#app}/versions/${this.#version}/files`;
   }
 
   /** Those that a folder of an app may hold. */
   async list(): Promise<FileIds> {
-    const listed = await this.#client.get(this.#path, { signal: this.#signal });
+    const [params, signal] = [this.#version, this.#signal];
+    const listed = await this.#client.call('GET /svc/_apps/:id/versions/:versionId/files', { params }, { signal });
     const files = listedFiles(listed).filter(({ path }) => !isLeftOut(path));
     return new Map(files.map(({ path, sha }) => [path, sha]));
   }
 
   async read(path: string, sha: string): Promise<Buffer> {
-    const bytes = await this.#client.getBytes(this.#path + route`/${path.split('/')}`, this.#signal);
+    const [params, signal] = [{ ...this.#version, '*': path }, this.#signal];
+    const bytes = await this.#client.bytesOf(
+      requestOf('GET /svc/_apps/:id/versions/:versionId/files/*', { params }, { signal }),
+    );
     checkContent(path, bytes, sha);
     return bytes;
   }

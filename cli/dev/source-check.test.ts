@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { KnownModules } from '../../protocol/rules/gates/check-handlers.ts';
 import { temporaryFolder } from '../../testing/command-line.ts';
-import type { DescribedApp } from '../gateway/route-paths.ts';
+import type { DescribedApp } from '../gateway/descriptions.ts';
 import { checkRules, checkSyntax, excerpt, jsonFault } from './source-check.ts';
 
 test('an excerpt shows the line, the one before it, and marks the column', () => {

@@ -10,7 +10,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { KnownModules } from '../../protocol/rules/gates/check-handlers.ts';
 import { isTestFile } from '../../protocol/rules/static-files.ts';
 import { printable } from '../../protocol/text/printable.ts';
-import type { DescribedApp } from '../gateway/route-paths.ts';
+import type { DescribedApp } from '../gateway/descriptions.ts';
 import { appReader, type BundleFiles, textOf } from './app-reader.ts';
 
 /** Both count from 1, columns in UTF-16 units. */

@@ -2,11 +2,10 @@
 import { isUtf8 } from 'node:buffer';
 import { readFileSync, statSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
-import { route } from '../../protocol/http/addresses.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { formatBytes } from '../../protocol/text/units.ts';
 import { CommandError, UsageError } from '../failure.ts';
-import type { Client } from './client.ts';
+import { type Client, ofFile } from './client.ts';
 
 /** As `attachments` of a message names it. */
 export type Attachment = { sha256: string; name: string };
@@ -18,8 +17,8 @@ export async function attach(client: Client, app: string, paths: string[], cwd: 
   if (paths.length > most) throw new UsageError(`A message takes at most ${most} files.`);
   const attachments: Attachment[] = [];
   for (const { name, type, bytes } of paths.map((path) => readLocal(path, cwd))) {
-    const address = route`/_svc-conversations/apps/${app}/blobs`;
-    const { sha256 } = await client.upload<{ sha256: string }>(address, bytes, undefined, type);
+    const sent = { params: { id: app }, body: bytes };
+    const { sha256 } = await client.call('POST /_svc-conversations/apps/:id/blobs', sent, ofFile(type));
     attachments.push({ sha256, name });
   }
   return attachments;

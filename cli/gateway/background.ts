@@ -88,7 +88,7 @@ export async function running(
   if (daemon === null) return null;
   const client = new Client(daemon);
   try {
-    await client.get('/svc/_health', { timeoutMs: LIMITS.helloMs });
+    await client.call('GET /svc/_health', {}, { timeoutMs: LIMITS.helloMs });
     return { client, pid: daemon.pid, version: daemon.version };
   } catch (error) {
     // The file of a gateway that was killed.

@@ -9,7 +9,7 @@ import { GatewayError } from '../../protocol/http/gateway-error.ts';
 import { temporaryFolder } from '../../testing/command-line.ts';
 import { eventually } from '../../testing/edges.ts';
 import { UnreachableError } from '../failure.ts';
-import { Client } from './client.ts';
+import { Client, ofFile } from './client.ts';
 
 const EVENTS = { 'content-type': 'text/event-stream' };
 
@@ -34,7 +34,12 @@ test('an upload counts the bytes that are sent, up to all of them', async (t) =>
   });
   const archive = Buffer.alloc(1_000_000, 7);
   const sent: number[] = [];
-  await client.upload('/upload', archive, (bytes) => sent.push(bytes));
+  const file = { params: { id: 'notes' }, body: archive };
+  await client.call(
+    'POST /svc/_apps/:id/upload',
+    file,
+    ofFile('application/gzip', (bytes) => sent.push(bytes)),
+  );
   assert.equal(received, archive.length);
   assert.equal(sent.at(-1), archive.length);
   assert.deepEqual(
@@ -49,7 +54,11 @@ test('an upload that is refused before it was read fails with the reason, not wi
     response.writeHead(413, { connection: 'close' }).end(body);
   });
   await assert.rejects(
-    client.upload('/upload', Buffer.alloc(32 * 1024 * 1024), () => {}),
+    client.call(
+      'POST /svc/_apps/:id/upload',
+      { params: { id: 'notes' }, body: Buffer.alloc(32 * 1024 * 1024) },
+      ofFile(),
+    ),
     (error) => error instanceof GatewayError && error.status === 413 && error.code === 'PAYLOAD_TOO_LARGE',
   );
 });
@@ -62,7 +71,7 @@ test('an address that is not a gateway is reported as such', async (t) => {
   ] as const) {
     const client = await clientOf(t, (_request, response) => response.writeHead(status).end(text));
     await assert.rejects(
-      client.get('/svc/_apps'),
+      client.call('GET /svc/_apps'),
       (error) => error instanceof GatewayError && /not/.test(error.message),
     );
   }
@@ -73,10 +82,10 @@ test('an answer that breaks off or comes too late counts as no answer', async (t
     response.writeHead(200, { 'content-length': '100' }).write('{');
     setImmediate(() => response.destroy());
   });
-  await assert.rejects(broken.get('/svc/_apps'), UnreachableError);
+  await assert.rejects(broken.call('GET /svc/_apps'), UnreachableError);
   const silent = await clientOf(t, () => {});
   await assert.rejects(
-    silent.get('/svc/_apps', { timeoutMs: 20 }),
+    silent.call('GET /svc/_apps', {}, { timeoutMs: 20 }),
     (error) => error instanceof UnreachableError && /No answer within 0.02 s/.test(error.message),
   );
 });

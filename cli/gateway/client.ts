@@ -1,7 +1,7 @@
 /** The client of the gateway as commands use it: with the connection that they found, and files of this machine. */
 import { open } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
-import { GatewayClient, type Request } from '../../protocol/http/client.ts';
+import { type CallOptions, GatewayClient, type Request } from '../../protocol/http/client.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { CommandError, UnreachableError } from '../failure.ts';
 import type { Connection } from './connection.ts';
@@ -19,21 +19,9 @@ export class Client extends GatewayClient<NodeAnswer> {
     return this.connection.url;
   }
 
-  /** Sends a file, a gzipped archive by default. */
-  async upload<T>(
-    path: string,
-    body: Buffer,
-    onSent: (bytes: number) => void = () => {},
-    type = 'application/gzip',
-    method: 'POST' | 'PUT' = 'POST',
-  ): Promise<T> {
-    const headers = { 'content-type': type };
-    return (await this.ask({ method, path, headers, body, onSent, timeoutMs: LIMITS.uploadTimeoutMs })).body as T;
-  }
-
   /** The bytes of an answer that is not JSON. */
-  async getBytes(path: string, signal?: AbortSignal): Promise<Buffer> {
-    return (await this.open({ method: 'GET', path, signal })).bytes();
+  async bytesOf(request: Request): Promise<Buffer> {
+    return (await this.open(request)).bytes();
   }
 
   /**
@@ -41,7 +29,7 @@ export class Client extends GatewayClient<NodeAnswer> {
    * sends it. What `onChunk` throws ends it.
    */
   async download(
-    request: Pick<Request, 'method' | 'path'>,
+    request: Request,
     file: string,
     signal: AbortSignal,
     onChunk: (chunk: Buffer) => void = () => {},
@@ -64,4 +52,9 @@ export class Client extends GatewayClient<NodeAnswer> {
       throw new CommandError('The gateway ended before it had sent everything.', 'Check its log and try again.');
     }
   }
+}
+
+/** The options of a call whose body is a file: a gzipped archive, unless it has another type. */
+export function ofFile(type = 'application/gzip', onSent?: CallOptions['onSent']): CallOptions {
+  return { headers: { 'content-type': type }, onSent, timeoutMs: LIMITS.uploadTimeoutMs };
 }

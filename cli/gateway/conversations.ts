@@ -1,25 +1,17 @@
 /**
- * The conversations about an app: its windows and, on the git store, those that change its code. Lists them, reads one,
- * and builds its addresses.
+ * The conversations about an app: its windows and, on the git store, those that change its code. Lists, reads and deletes them, and
+ * says what is sent to one.
  */
-import { route, withQuery } from '../../protocol/http/addresses.ts';
+import { type Request, requestOf } from '../../protocol/http/client.ts';
 import { GatewayError } from '../../protocol/http/gateway-error.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { Received, RowIn, Sent } from '../../protocol/routes/api.ts';
 import type { Client } from './client.ts';
-import type { ChatWindow } from './route-paths.ts';
-
-type Kind = 'window' | 'conversation';
-/** The members of a row that the command line needs. */
-type CodeConversation = { conversationId: string; title: string; counts: { turns: number }; updatedAt: number };
 
 /** The two kinds have separate ids; `--window` takes both. */
-export type ConversationName = { kind: Kind; app: string; id: string };
-export type ConversationRow = ConversationName & {
-  mode: string;
-  title: string;
-  turns: number;
-  updatedAt: number;
-};
+export type ConversationName = { kind: 'window' | 'conversation'; app: string; id: string };
+export type ConversationRow = ConversationName &
+  Pick<RowIn<'GET /svc/:id/_chat/windows'>, 'mode' | 'turns' | 'updatedAt'> & { title: string | null };
 
 /**
  * All of them, the most recently used first. `hasCode` is false without the git store. An app that was never published has no
@@ -29,21 +21,17 @@ export async function allConversations(
   client: Client,
   app: string,
 ): Promise<{ rows: ConversationRow[]; hasCode: boolean }> {
-  const limit = LIMITS.listRowsMax;
+  const sent = { params: { id: app } };
   let unknown: GatewayError | null = null;
   const windows = await client
-    .pages<ChatWindow>((last) =>
-      client.get(withQuery(route`/svc/${app}/_chat/windows`, { limit, before: last?.windowId })),
-    )
-    .catch((error): ChatWindow[] => {
+    .all('GET /svc/:id/_chat/windows', sent, ({ windowId }) => ({ before: windowId }))
+    .catch((error) => {
       if (!(error instanceof GatewayError) || error.code !== 'UNKNOWN_APP') throw error;
       unknown = error;
       return [];
     });
   const aboutCode = await client
-    .pages<CodeConversation>((last) =>
-      client.get(withQuery(conversationsPath(app), { limit, before: last?.conversationId })),
-    )
+    .all('GET /_svc-conversations/apps/:id/sessions', sent, ({ conversationId }) => ({ before: conversationId }))
     .catch((error) => {
       if (unknown === null && error instanceof GatewayError && error.code === 'NO_GIT_STORE') return null;
       throw unknown ?? error;
@@ -53,45 +41,76 @@ export async function allConversations(
       return { kind: 'window' as const, app, id, mode, title, turns, updatedAt };
     }),
     ...(aboutCode ?? []).map(({ conversationId: id, title, counts, updatedAt }) => {
-      return { kind: 'conversation' as const, app, id, mode: 'full', title, turns: counts.turns, updatedAt };
+      return { kind: 'conversation' as const, app, id, mode: 'full' as const, title, turns: counts.turns, updatedAt };
     }),
   ];
   return { rows: rows.sort((a, b) => b.updatedAt - a.updatedAt), hasCode: aboutCode !== null };
 }
 
-/** Where its messages are sent, with the member of the body that names it. */
-export function sendingTo({ kind, app, id }: ConversationName): { path: string; body: Record<string, string> } {
-  if (kind === 'window') return { path: route`/svc/${app}/_chat`, body: { windowId: id } };
-  return { path: route`/svc/${app}/_turn`, body: { conversationId: id } };
+/** The member of a body that names it. */
+export function nameIn({ kind, id }: ConversationName) {
+  return kind === 'window' ? { windowId: id } : { conversationId: id };
 }
 
-/** Of those about code. */
-function conversationsPath(app: string): string {
-  return route`/_svc-conversations/apps/${app}/sessions`;
+type Message = Sent<'POST /svc/:id/_chat'>['body'] & Sent<'POST /svc/:id/_turn'>['body'];
+
+/** The request that begins a turn. Only windows have a `mode`, and only the others `attachments`. */
+export function messageTo(
+  { kind, app, id }: ConversationName,
+  { mode, attachments, ...message }: Omit<Message, 'windowId' | 'conversationId'>,
+  signal: AbortSignal,
+): Request {
+  const params = { id: app };
+  return kind === 'window'
+    ? requestOf('POST /svc/:id/_chat', { params, body: { windowId: id, mode, ...message } }, { signal })
+    : requestOf('POST /svc/:id/_turn', { params, body: { conversationId: id, attachments, ...message } }, { signal });
 }
 
-export function conversationPath({ kind, app, id }: ConversationName): string {
-  if (kind === 'window') return route`/svc/${app}/_chat/windows/${id}`;
-  return conversationsPath(app) + route`/${id}`;
+/** Resolves when the turn has ended. */
+export function stopTurn(client: Client, { kind, app, id }: ConversationName, turnId: string): Promise<unknown> {
+  return kind === 'window'
+    ? client.call('DELETE /svc/:id/_chat/windows/:wid/turns/:turnId', { params: { id: app, wid: id, turnId } })
+    : client.call('DELETE /_svc-conversations/apps/:id/sessions/:sid/turns/:turnId', {
+        params: { id: app, sid: id, turnId },
+      });
 }
 
-export function turnPath(name: ConversationName, turnId: string): string {
-  return conversationPath(name) + route`/turns/${turnId}`;
+/** Answers a question of a turn. */
+export function answerQuestion(
+  client: Client,
+  { kind, app, id }: ConversationName,
+  { turnId, requestId, optionId }: { turnId: string; requestId: string; optionId: string },
+): Promise<unknown> {
+  const of = { id: app, turnId, requestId };
+  const body = { optionId };
+  return kind === 'window'
+    ? client.call('POST /svc/:id/_chat/windows/:wid/turns/:turnId/permissions/:requestId', {
+        params: { ...of, wid: id },
+        body,
+      })
+    : client.call('POST /_svc-conversations/apps/:id/sessions/:sid/turns/:turnId/permissions/:requestId', {
+        params: { ...of, sid: id },
+        body,
+      });
 }
 
-/** A row of the history: a message, a part of an answer, or a tool. The first of a conversation has `seq` 1. */
-type HistoryRow = {
-  seq: number;
-  kind: 'user' | 'assistant' | 'tool';
-  text?: string;
-  toolName?: string;
-  ok?: boolean;
-  errorText?: string;
-};
+export function deleteConversation(client: Client, { kind, app, id }: ConversationName): Promise<unknown> {
+  return kind === 'window'
+    ? client.call('DELETE /svc/:id/_chat/windows/:wid', { params: { id: app, wid: id } })
+    : client.call('DELETE /_svc-conversations/apps/:id/sessions/:sid', { params: { id: app, sid: id } });
+}
 
-/** The last rows, oldest first. */
-export async function readHistory(client: Client, name: ConversationName): Promise<HistoryRow[]> {
-  const [path, limit] = [conversationPath(name), LIMITS.listRowsMax];
-  if (name.kind === 'window') return client.get(withQuery(`${path}/history`, { limit }));
-  return (await client.get<{ messages: HistoryRow[] }>(withQuery(path, { limit }))).messages;
+/** The last rows, oldest first. The first of a conversation has `seq` 1. */
+export async function readHistory(
+  client: Client,
+  { kind, app, id }: ConversationName,
+): Promise<Received<'GET /svc/:id/_chat/windows/:wid/history'>> {
+  const query = { limit: LIMITS.listRowsMax };
+  if (kind === 'window')
+    return client.call('GET /svc/:id/_chat/windows/:wid/history', { params: { id: app, wid: id }, query });
+  const one = await client.call('GET /_svc-conversations/apps/:id/sessions/:sid', {
+    params: { id: app, sid: id },
+    query,
+  });
+  return one.messages;
 }

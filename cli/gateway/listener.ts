@@ -51,9 +51,7 @@ async function gatewayVersion(host: string, port: number): Promise<string | null
   const url = `http://${here.includes(':') ? `[${here}]` : here}:${port}`;
   try {
     const asked = new Client({ url, urlFrom: 'this command', token: undefined, tokenFrom: 'nowhere' });
-    const { ok, version } = await asked.get<{ ok?: unknown; version?: unknown }>('/svc/_health', {
-      timeoutMs: LIMITS.helloMs,
-    });
+    const { ok, version } = await asked.call('GET /svc/_health', {}, { timeoutMs: LIMITS.helloMs });
     return ok === true && typeof version === 'string' ? version : null;
   } catch {
     return null;

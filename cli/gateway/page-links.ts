@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type PageOwner, pageHost, pagePath } from '../../protocol/http/origins.ts';
+import type { Received } from '../../protocol/routes/api.ts';
 import type { Client } from './client.ts';
 import { checkOwnAddress, pageAddress } from './received.ts';
 
@@ -15,8 +16,7 @@ const FILE_MS = 60_000;
 
 /** Each app has a separate origin, or all share one (protocol/http/origins.ts). Rejects only for an address that is no page's. */
 export async function findPages(client: Client): Promise<AddressOf> {
-  type Session = { place: string; console: string | null };
-  const session = await client.get<Session>('/svc/_session').catch(() => null);
+  const session = await client.call('GET /svc/_session').catch(() => null);
   // A host that embeds the gateway has no such route, and serves all pages at its address.
   const base = session === null || session.place === 'shared' ? null : session.console;
   if (base === null) return (page) => `${client.url}${pagePath(page)}/`;
@@ -25,13 +25,13 @@ export async function findPages(client: Client): Promise<AddressOf> {
 }
 
 /** `expiresAt`: when it can no longer be used, in milliseconds since the epoch. */
-export type Link = { url: string; expiresAt: number };
+export type Link = Received<'POST /svc/_session/links'>;
 
 /** A link that signs a browser in, once and within ten minutes: to the console, or on to a page; at `host`, if that is given. */
 export async function makeLink(client: Client, page?: PageOwner, host?: string): Promise<Link> {
-  const open = page === undefined ? {} : { open: pagePath(page).slice('/svc/'.length) };
+  const body = page === undefined ? {} : { open: pagePath(page).slice('/svc/'.length) };
   const headers = host === undefined ? {} : { host };
-  const link = await client.post<Link>('/svc/_session/links', open, { headers });
+  const link = await client.call('POST /svc/_session/links', { body }, { headers });
   pageAddress(link.url);
   return link;
 }

@@ -30,7 +30,7 @@ export function networkAddresses(): string[] {
  */
 export async function linkForPhone(client: Client, page: PageOwner | undefined, serve: string): Promise<Link> {
   const { hostname, port } = new URL(client.url);
-  const { console: base } = await client.get<{ console: string | null }>('/svc/_session');
+  const { console: base } = await client.call('GET /svc/_session');
   if (base?.startsWith('https:') || !LOOPBACK.test(hostname)) return makeLink(client, page);
   for (const address of networkAddresses()) {
     const host = `${address}:${port}`;
@@ -54,7 +54,7 @@ export async function linkForPhone(client: Client, page: PageOwner | undefined, 
 /** What the gateway is at that address; null if it says that this is not its own. */
 async function placeAt(client: Client, host: string): Promise<string | null> {
   try {
-    return (await client.get<{ place: string }>('/svc/_session', { headers: { host } })).place;
+    return (await client.call('GET /svc/_session', {}, { headers: { host } })).place;
   } catch (error) {
     if (error instanceof GatewayError && error.code === 'MISDIRECTED') return null;
     throw error;
@@ -64,7 +64,7 @@ async function placeAt(client: Client, host: string): Promise<string | null> {
 async function answers(url: string): Promise<boolean> {
   try {
     const there = new Client({ url, urlFrom: 'this machine', token: undefined, tokenFrom: 'nowhere' });
-    await there.get('/svc/_health', { timeoutMs: LIMITS.helloMs });
+    await there.call('GET /svc/_health', {}, { timeoutMs: LIMITS.helloMs });
     return true;
   } catch (error) {
     if (error instanceof UnreachableError) return false;

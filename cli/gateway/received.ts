@@ -24,7 +24,7 @@ const LOOPBACK = /^(?:localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/;
 const SHOWN_CHARS = 300;
 
 /** For an answer that no gateway gives. */
-function refused(what: string): CommandError {
+export function refused(what: string): CommandError {
   return new CommandError(`The gateway sent ${what}.`, 'Check its address, and whether you trust it: svc status');
 }
 

@@ -1,9 +1,12 @@
 /** Log entries, each on one line and those of its stack: those of apps, and those of the gateway's own log. */
 
+import type { RowIn } from '../../protocol/routes/api.ts';
 import { isRecord } from '../../protocol/shapes/shape.ts';
-import type { LogEntry } from '../../storage/logs/log-pages.ts';
 import type { Format, Style } from './style.ts';
 import { formatMoment } from './units.ts';
+
+/** An entry as the gateway sends it. */
+export type LogEntry = RowIn<'GET /svc/_logs'>;
 
 const LEVELS: Record<string, Format> = { debug: 'dim', info: 'blue', warn: 'yellow', error: 'red', fatal: 'red' };
 /** Names of the numbers that pino writes for levels. */

@@ -1,11 +1,11 @@
 /** `svc agents`: the agents that the gateway found, their models, and how to get or sign in to one. */
 import { type AgentModel, INSTALL_CLAUDE_CODE } from '../../../protocol/agents/agents.ts';
-import { withQuery } from '../../../protocol/http/addresses.ts';
+import type { Received } from '../../../protocol/routes/api.ts';
 import type { CommandContext } from '../../command.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 
 /** `<e>Available`, `<e>Version`, `<e>Models`, … for each engine (specification, "Catalog of runners"). */
-type AgentStatus = Record<string, unknown>;
+type AgentStatus = Received<'GET /svc/_agents/status'>;
 
 const SHOWN_MODELS = 12;
 /** How to sign in on the gateway's machine, by the kind of an agent. */
@@ -20,10 +20,10 @@ const INSTALL = [
 ];
 
 export async function agents({ args, terminal, connect }: CommandContext): Promise<void> {
-  const ask = (refresh: 1 | undefined) => connect().get<AgentStatus>(withQuery('/svc/_agents/status', { refresh }));
-  let status = await ask(args.has('refresh') ? 1 : undefined);
+  const ask = (refresh: '1' | undefined) => connect().call('GET /svc/_agents/status', { query: { refresh } });
+  let status = await ask(args.has('refresh') ? '1' : undefined);
   // After a start: whether somebody is signed in is known with the models.
-  if (isBeingAsked(status)) status = await ask(1);
+  if (isBeingAsked(status)) status = await ask('1');
   terminal.answer(status, () => {
     const names = Object.keys(status).flatMap((key) => /^(.+)Available$/.exec(key)?.[1] ?? []);
     for (const name of names) draw(terminal, name, status);
@@ -43,22 +43,21 @@ function isBeingAsked(status: AgentStatus): boolean {
 
 function draw(terminal: Terminal, name: string, status: AgentStatus): void {
   const { style } = terminal;
-  const of = (member: string): unknown => status[`${name}${member}`];
-  const isThere = of('Available') === true;
-  const wrong = whatIsWrong(of);
-  const version = of('Version') ?? null;
+  const isThere = status[`${name}Available`] === true;
+  const wrong = whatIsWrong(name, status);
+  const version = status[`${name}Version`] ?? null;
   // A program that cannot be used as it is says its version all the same.
   const isMissing = !isThere && version === null;
   const sign = isMissing ? style('dim', '–') : wrong === null ? style('green', '✓') : style('yellow', '!');
   terminal.line(`${sign} ${style('bold', name)} ${isMissing ? style('dim', 'not found') : (version ?? '')}`.trimEnd());
   if (wrong !== null) terminal.line(`  ${wrong}`);
   if (!isThere) return;
-  drawModels(terminal, (of('Models') ?? []) as AgentModel[], wrong !== null);
-  if (of('EnforcesData') === false)
+  drawModels(terminal, status[`${name}Models`] ?? [], wrong !== null);
+  if (status[`${name}EnforcesData`] === false)
     terminal.line(style('dim', '  For the console and tokens for "all" only: it does not enforce mode "data"'));
 }
 
-function drawModels(terminal: Terminal, models: AgentModel[], isWrong: boolean): void {
+function drawModels(terminal: Terminal, models: readonly AgentModel[], isWrong: boolean): void {
   const { style } = terminal;
   for (const { id, name: title, isDefault } of models.slice(0, SHOWN_MODELS)) {
     const more = [title === id ? '' : (title ?? ''), isDefault ? 'default' : '']
@@ -72,11 +71,10 @@ function drawModels(terminal: Terminal, models: AgentModel[], isWrong: boolean):
     terminal.line(style('dim', '  Its models are not known yet: svc agents --refresh'));
 }
 
-/** Null without a known problem; `of` reads a member of what the gateway says about the agent. */
-function whatIsWrong(of: (member: string) => unknown): string | null {
-  const isOut = of('Available') === true && of('SignedIn') === false;
-  const detail = of('Detail');
-  if (!isOut) return typeof detail === 'string' ? detail : null;
-  const kind = String(of('Kind'));
+/** Null without a known problem. */
+function whatIsWrong(name: string, status: AgentStatus): string | null {
+  const isOut = status[`${name}Available`] === true && status[`${name}SignedIn`] === false;
+  if (!isOut) return status[`${name}Detail`] ?? null;
+  const kind = status[`${name}Kind`] ?? '';
   return `Not signed in. On the gateway's machine: ${SIGN_IN[kind] ?? 'see its own documentation'}`;
 }

@@ -5,19 +5,19 @@ import { setImmediate } from 'node:timers/promises';
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
 import type { Turn, TurnState } from '../../../protocol/agents/turn.ts';
 import type { NewWebhook } from '../../../protocol/automations/automation.ts';
-import { route } from '../../../protocol/http/addresses.ts';
 import { GatewayError } from '../../../protocol/http/gateway-error.ts';
 import { plural } from '../../../protocol/text/units.ts';
 import type { CommandContext } from '../../command.ts';
 import { CommandError, EXIT, UnreachableError, UsageError } from '../../failure.ts';
 import { type Attachment, attach } from '../../gateway/attachments.ts';
-import type { Client } from '../../gateway/client.ts';
 import {
   allConversations,
+  answerQuestion,
   type ConversationName,
   type ConversationRow,
-  sendingTo,
-  turnPath,
+  messageTo,
+  nameIn,
+  stopTurn,
 } from '../../gateway/conversations.ts';
 import { tableOf } from '../../resource.ts';
 import { CONVERSATIONS } from '../../resources.ts';
@@ -68,7 +68,7 @@ async function choose({ args, terminal, connect }: CommandContext): Promise<Conv
   if (known?.kind === 'conversation' && mode === 'data')
     throw new CommandError(`"${name.id}" is about code: its mode is full.`, 'Omit --window to begin a new one.');
   if (args.has('attach') && name.kind === 'window') throw withoutFiles(known, hasCode);
-  if (terminal.json) terminal.event({ type: name.kind, ...sendingTo(name).body });
+  if (terminal.json) terminal.event({ type: name.kind, ...nameIn(name) });
   else if (known && terminal.notesAreSeen)
     terminal.hint(`${known.title || known.id} · ${plural(known.turns, 'turn')} · mode ${known.mode}`);
   else if (!known && named !== undefined && rows.length > 0) drawOthers(terminal, named, rows);
@@ -153,39 +153,43 @@ class Conversation {
   async turn(message: string): Promise<number> {
     const { args, terminal, connect } = this.#context;
     const client = connect(true);
-    const to = sendingTo(this.#name);
-    const own = this.#name.kind === 'window' ? { mode: args.text('mode') } : { attachments: this.#files };
     const drawing = new TurnDrawing(terminal);
     const leaving = new AbortController();
-    const questions = new Questions(terminal, client);
-    let path: string | null = null;
+    const questions = new Questions(terminal);
+    let turnId: string | null = null;
     const stop = (): void => {
-      if (path === null)
+      if (turnId === null)
         leaving.abort(new CommandError('Stopped before it began.', 'Nothing was sent. Send it again.'));
       else
-        client
-          .delete(path)
-          .catch(() =>
-            leaving.abort(
-              new CommandError('Stopped.', `See how it went: svc chat ${this.#name.app} --window ${this.#name.id}`),
-            ),
-          );
+        stopTurn(client, this.#name, turnId).catch(() =>
+          leaving.abort(
+            new CommandError('Stopped.', `See how it went: svc chat ${this.#name.app} --window ${this.#name.id}`),
+          ),
+        );
     };
     process.once('SIGINT', stop);
     let isOver = false;
     try {
-      const json = { ...to.body, ...own, message, runner: args.text('runner'), model: args.text('model') };
-      const request = { method: 'POST', path: to.path, json, signal: leaving.signal } as const;
+      const sent = {
+        // The gateway judges what the user typed.
+        mode: args.text('mode') as ConversationRow['mode'] | undefined,
+        attachments: this.#files,
+        message,
+        runner: args.text('runner'),
+        model: args.text('model'),
+      };
+      const request = messageTo(this.#name, sent, leaving.signal);
       for await (const { data } of client.events(request)) {
         const event = JSON.parse(data) as TurnEvent;
         if (event.type === 'assistant.start') {
-          path = turnPath(this.#name, event.turnId);
+          turnId = event.turnId;
           this.session = event.sessionId ?? null;
           this.#files = [];
         }
-        if (event.type === 'permission' && event.optionId === undefined) {
+        if (event.type === 'permission' && event.optionId === undefined && turnId !== null) {
+          const question = { turnId, requestId: event.requestId };
           drawing.pause();
-          questions.ask(event, `${path}${route`/permissions/${event.requestId}`}`, stop);
+          questions.ask(event, (optionId) => answerQuestion(client, this.#name, { ...question, optionId }), stop);
         }
         const isKnown = event.type === 'permission.result' && (await questions.close(event.requestId));
         if (!isKnown || terminal.json) await this.#show(drawing, event);
@@ -230,19 +234,17 @@ class Conversation {
 /** The questions of a turn, which are asked one at a time while the turn runs. */
 class Questions {
   readonly #terminal: Terminal;
-  readonly #client: Client;
   /** Request id → aborts when the question is no longer open. */
   readonly #open = new Map<string, AbortController>();
   readonly #answered = new Set<string>();
   #asked: Promise<void> = Promise.resolve();
 
-  constructor(terminal: Terminal, client: Client) {
+  constructor(terminal: Terminal) {
     this.#terminal = terminal;
-    this.#client = client;
   }
 
-  /** The answer is sent to `path`; `stop` ends the turn. */
-  ask(question: Permission, path: string, stop: () => void): void {
+  /** `answer` tells the gateway which option was chosen; `stop` ends the turn. */
+  ask(question: Permission, answer: (optionId: string) => Promise<unknown>, stop: () => void): void {
     const closed = new AbortController();
     this.#open.set(question.requestId, closed);
     this.#asked = this.#asked.then(async () => {
@@ -250,7 +252,7 @@ class Questions {
       if (optionId === null) return;
       this.#answered.add(question.requestId);
       // It may have been answered elsewhere, or too late.
-      await this.#client.post(path, { optionId }).catch((error) => this.#terminal.hint((error as Error).message));
+      await answer(optionId).catch((error) => this.#terminal.hint((error as Error).message));
     });
   }
 

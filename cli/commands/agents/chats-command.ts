@@ -2,7 +2,12 @@
 import { plural } from '../../../protocol/text/units.ts';
 import { type CommandContext, type RunCommand, runVerbOfApp } from '../../command.ts';
 import { CommandError } from '../../failure.ts';
-import { allConversations, type ConversationRow, conversationPath, readHistory } from '../../gateway/conversations.ts';
+import {
+  allConversations,
+  type ConversationRow,
+  deleteConversation,
+  readHistory,
+} from '../../gateway/conversations.ts';
 import { change, showList } from '../../resource.ts';
 import { CONVERSATIONS } from '../../resources.ts';
 import { didYouMean } from '../../terminal/nearest.ts';
@@ -24,11 +29,12 @@ async function show(context: CommandContext): Promise<void> {
   terminal.answer(said, () => {
     const { style } = terminal;
     if ((said[0]?.seq ?? 1) > 1) terminal.hint('Earlier messages are not shown.');
-    for (const { kind, text = '', toolName = '', ok, errorText = '' } of said) {
-      if (kind === 'user') terminal.lines(`› ${text}`.split('\n').map((line) => style('bold', line)));
-      else if (kind === 'tool')
+    for (const part of said) {
+      if (part.kind === 'user') terminal.lines(`› ${part.text}`.split('\n').map((line) => style('bold', line)));
+      else if (part.kind === 'tool') {
+        const { toolName, ok, errorText = '' } = part;
         terminal.line(`  ${style(ok === false ? 'red' : 'dim', `⚙ ${toolName} ${errorText}`.trimEnd())}`);
-      else terminal.lines(text.split('\n').map((line) => `  ${line}`.trimEnd()));
+      } else terminal.lines(part.text.split('\n').map((line) => `  ${line}`.trimEnd()));
     }
     terminal.hint(`Continue: svc chat ${row.app} --window ${row.id}`);
   });
@@ -38,7 +44,7 @@ async function removeConversation(context: CommandContext): Promise<void> {
   const row = await named(context);
   const draft = row.kind === 'conversation' ? ' Its draft is closed, and unpublished changes are lost.' : '';
   await change(context, {
-    call: (client) => client.delete(conversationPath(row)),
+    call: (client) => deleteConversation(client, row),
     question: `Delete "${row.title || row.id}" (${plural(row.turns, 'turn')})?${draft}`,
     done: `${context.terminal.style('bold', row.id)} of ${row.app} is deleted`,
   });

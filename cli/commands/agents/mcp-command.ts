@@ -1,7 +1,7 @@
 /** `svc mcp`: speaks MCP over standard input and output, for clients that start a program, and passes each message to the gateway. */
 import { createInterface } from 'node:readline';
 import { SvcError } from '../../../protocol/errors.ts';
-import { route } from '../../../protocol/http/addresses.ts';
+import { addressOf } from '../../../protocol/http/client.ts';
 import { GatewayError } from '../../../protocol/http/gateway-error.ts';
 import type { CommandContext } from '../../command.ts';
 import { CommandError, sqlOutcomeUnknown, UnreachableError, UsageError } from '../../failure.ts';
@@ -28,7 +28,7 @@ export async function mcp({ args, terminal, connect, subject }: CommandContext):
   if (terminal.stdin.isTTY)
     throw new UsageError('svc mcp is started by an MCP client, which writes to its standard input.');
   const app = args.optionalAt(0);
-  const path = app === undefined ? '/svc/_mcp' : route`/svc/${app}/_mcp`;
+  const path = app === undefined ? addressOf('GET /svc/_mcp') : addressOf('GET /svc/:id/_mcp', { params: { id: app } });
   const running = new Map<string | number, AbortController>();
   /** Requests that last until one side ends them. */
   const listening = new Set<AbortController>();

@@ -1,6 +1,5 @@
 /** `svc activity`: the state of an app, and its last hour as small charts. */
 import type { ActivityAnswer, ActivityPoint } from '../../../protocol/answer-types.ts';
-import { route } from '../../../protocol/http/addresses.ts';
 import { formatBytes, formatCount, plural } from '../../../protocol/text/units.ts';
 import type { CommandContext } from '../../command.ts';
 import type { Style } from '../../terminal/style.ts';
@@ -11,7 +10,7 @@ const LABEL = 8;
 const SAID = 18;
 
 export async function activity({ args, terminal, connect }: CommandContext): Promise<void> {
-  const answer = await connect().get<ActivityAnswer>(route`/svc/_apps/${args.at(0)}/activity`);
+  const answer = await connect().call('GET /svc/_apps/:id/activity', { params: { id: args.at(0) } });
   terminal.answer(answer, () => terminal.lines(drawActivity(answer, terminal.columns, terminal.style)));
 }
 

@@ -1,5 +1,4 @@
 /** `svc apps`, `svc describe`, `svc restart`, `svc rm`: the registered apps. */
-import { route, withQuery } from '../../../protocol/http/addresses.ts';
 import {
   type ActionDefinition,
   type JsonSchema,
@@ -9,13 +8,7 @@ import {
 import { printable } from '../../../protocol/text/printable.ts';
 import type { CommandContext } from '../../command.ts';
 import { CommandError } from '../../failure.ts';
-import {
-  type AppSummary,
-  type DescribedApp,
-  type DescribedPage,
-  describeApp,
-  type ToolAnswer,
-} from '../../gateway/route-paths.ts';
+import { type AppSummary, type DescribedApp, describeApp, describeApps } from '../../gateway/descriptions.ts';
 import { change, readAll, showList } from '../../resource.ts';
 import { APPS } from '../../resources.ts';
 import { didYouMean } from '../../terminal/nearest.ts';
@@ -33,7 +26,7 @@ export async function apps({ terminal, connect }: CommandContext): Promise<void>
 export async function restart(context: CommandContext): Promise<void> {
   const app = context.args.at(0);
   await change(context, {
-    call: (client) => client.post(route`/svc/_apps/${app}/restart`),
+    call: (client) => client.call('POST /svc/_apps/:id/restart', { params: { id: app } }),
     done: `${context.terminal.style('bold', app)} is restarted`,
   });
 }
@@ -42,10 +35,10 @@ export async function rm(context: CommandContext): Promise<void> {
   const { args, terminal, connect } = context;
   const app = args.at(0);
   const purge = args.has('purge');
-  const path = route`/svc/_apps/${app}`;
-  await connect().get(path);
+  const params = { id: app };
+  await connect().call('GET /svc/_apps/:id', { params });
   await change(context, {
-    call: (client) => client.delete(withQuery(path, { purge: purge ? 1 : undefined })),
+    call: (client) => client.call('DELETE /svc/_apps/:id', { params, query: { purge: purge ? '1' : undefined } }),
     question: `Remove ${app} ${purge ? 'and all its data permanently' : '(it goes to the trash)'}?`,
     done: `${terminal.style('bold', app)} is removed${purge ? ', with its data' : ', and kept in the trash'}`,
     hint: purge ? undefined : `  Get it back: svc trash restore ${app}`,
@@ -58,8 +51,8 @@ export async function describe({ args, terminal, connect }: CommandContext): Pro
   const app = args.optionalAt(0);
   const tool = args.optionalAt(1);
   if (app === undefined) {
-    const { data } = await client.post<ToolAnswer<{ apps: AppSummary[] }>>('/svc/_tool/svc_describe', {});
-    terminal.answer(data.apps, () => drawSummaries(terminal, data.apps));
+    const all = await describeApps(client);
+    terminal.answer(all, () => drawSummaries(terminal, all));
     return;
   }
   const manifest = await describeApp(client, app);
@@ -106,7 +99,7 @@ function drawApp(terminal: Terminal, { app, name, version, description, ...manif
   }
 }
 
-function drawPage(terminal: Terminal, page: DescribedPage): void {
+function drawPage(terminal: Terminal, page: NonNullable<DescribedApp['mcpApp']>): void {
   const { style } = terminal;
   if ('tool' in page) {
     terminal.line(style('dim', `hosts of MCP Apps show its page with ${page.tool}`));
@@ -118,7 +111,7 @@ function drawPage(terminal: Terminal, page: DescribedPage): void {
 
 type DrawnTool = { name: string; input: string; about: string };
 
-function drawnTool({ name, input, description = '', confirmation }: DescribedApp['queries'][number]): DrawnTool {
+function drawnTool({ name, input, description = '', confirmation }: DescribedApp['actions'][number]): DrawnTool {
   return { name, input: signature(input), about: description + (confirmation === 'required' ? ' (asks first)' : '') };
 }
 

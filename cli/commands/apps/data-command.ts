@@ -1,18 +1,16 @@
 /** `svc read`, `svc write`, `svc live`, `svc sql`, `svc changes`, `svc logs`: an app's data and what it reports. */
-import { route, withQuery } from '../../../protocol/http/addresses.ts';
-import type { FollowOptions } from '../../../protocol/http/client.ts';
+import { addressOf, type FollowOptions, requestOf } from '../../../protocol/http/client.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import type { Received, Sent } from '../../../protocol/routes/api.ts';
 import { mayWrite, sweepingKeyword } from '../../../protocol/rules/sql.ts';
 import { plural } from '../../../protocol/text/units.ts';
-import type { LogEntry } from '../../../storage/logs/log-pages.ts';
 import { askFirst, type CommandContext, jsonArgument } from '../../command.ts';
 import { EXIT, sqlOutcomeUnknown, UnreachableError } from '../../failure.ts';
 import type { Client } from '../../gateway/client.ts';
 import { checkPages, listed } from '../../gateway/received.ts';
-import type { SqlAnswer, ToolAnswer } from '../../gateway/route-paths.ts';
 import { readAll } from '../../resource.ts';
 import { APPS } from '../../resources.ts';
-import { drawLogEntry } from '../../terminal/log-entry.ts';
+import { drawLogEntry, type LogEntry } from '../../terminal/log-entry.ts';
 import type { Style } from '../../terminal/style.ts';
 import { valueTable } from '../../terminal/table.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
@@ -24,7 +22,7 @@ const MAX_LINES = 10_000;
 export async function read(context: CommandContext): Promise<void> {
   const { args, terminal, connect } = context;
   const body = { app: args.at(0), query: args.at(1), input: await jsonArgument(context, 2, {}) };
-  const { data } = await connect().post<ToolAnswer<unknown>>('/svc/_tool/svc_read', body);
+  const { data } = await connect().call('POST /svc/_tool/svc_read', { body });
   printResult(terminal, data);
 }
 
@@ -33,7 +31,7 @@ export async function live(context: CommandContext): Promise<void> {
   const { args, terminal, connect } = context;
   const [app, query] = [args.at(0), args.at(1)];
   const input = JSON.stringify(await jsonArgument(context, 2, {}));
-  const path = withQuery(route`/svc/${app}/_live`, { query, input });
+  const path = addressOf('GET /svc/:id/_live', { params: { id: app }, query: { query, input } });
   for await (const { event, data } of connect().follow(path, notesOfStream(terminal, `${query} of ${app}`))) {
     const told = JSON.parse(data) as { data: unknown; error?: { code: string; message: string } };
     if (terminal.json) terminal.event(told);
@@ -67,15 +65,11 @@ function isRow(value: unknown): boolean {
 export async function write(context: CommandContext): Promise<number> {
   const { args, terminal, connect } = context;
   const [app, action] = [args.at(0), args.at(1)];
-  const request = { app, action, input: await jsonArgument(context, 2, {}) };
+  const body = { app, action, input: await jsonArgument(context, 2, {}) };
   const key = args.text('key');
-  const answer = await connect().ask({
-    method: 'POST',
-    path: '/svc/_tool/svc_write',
-    json: request,
-    headers: key === undefined ? {} : { 'idempotency-key': key },
-  });
-  const { data } = answer.body as ToolAnswer<{ status: number; body: unknown }>;
+  const headers = key === undefined ? {} : { 'idempotency-key': key };
+  const answer = await connect().ask(requestOf('POST /svc/_tool/svc_write', { body }, { headers }));
+  const { data } = answer.body as Received<'POST /svc/_tool/svc_write'>;
   terminal.answer(data, () => {
     if (answer.headers.get('idempotency-replayed') === 'true')
       terminal.note('This key was used before: its recorded result follows.');
@@ -89,18 +83,21 @@ export async function write(context: CommandContext): Promise<number> {
 export async function sql(context: CommandContext): Promise<void> {
   const { args, terminal, connect } = context;
   const app = args.at(0);
-  const statement = { sql: args.at(1), params: await jsonArgument(context, 2) };
+  const params = { id: app };
+  // The gateway judges what the user typed.
+  const values = (await jsonArgument(context, 2)) as Sent<'POST /svc/_apps/:id/sql'>['body']['params'];
+  const statement = { sql: args.at(1), params: values };
   const sweeps = sweepingKeyword(statement.sql);
   if (sweeps !== null) {
     const what = sweeps === 'DROP' ? 'DROP deletes' : `${sweeps} without WHERE affects every row`;
     const question = `${what}. Run it on the data of "${app}"?`;
     await askFirst(context, question);
-    const { copy } = await connect().post<{ copy: string | null }>(route`/svc/_apps/${app}/copies`);
+    const { copy } = await connect().call('POST /svc/_apps/:id/copies', { params });
     if (copy !== null)
       terminal.hint(`Copy of the data before this: apps/${app}/backups/${copy} in the data directory.`);
   }
   const answer = await connect()
-    .post<SqlAnswer>(route`/svc/_apps/${app}/sql`, statement)
+    .call('POST /svc/_apps/:id/sql', { params, body: statement })
     .catch((error: unknown) => {
       throw error instanceof UnreachableError && error.sent && mayWrite(statement.sql) ? sqlOutcomeUnknown() : error;
     });
@@ -110,11 +107,7 @@ export async function sql(context: CommandContext): Promise<void> {
       return;
     }
     const { columns, rows, truncated } = answer;
-    // Rows are arrays of values, or objects by column.
-    const values = rows.map((row) =>
-      Array.isArray(row) ? row : columns.map((name) => (row as Record<string, unknown>)[name]),
-    );
-    if (columns.length > 0) terminal.table(...valueTable(columns, values));
+    if (columns.length > 0) terminal.table(...valueTable(columns, rows));
     terminal.hint(plural(rows.length, 'row') + (truncated ? ', and there are more' : ''));
   });
 }
@@ -123,7 +116,7 @@ export async function sql(context: CommandContext): Promise<void> {
 export async function changes({ args, terminal, connect }: CommandContext): Promise<void> {
   const app = args.at(0);
   const { style } = terminal;
-  const path = withQuery(route`/svc/${app}/_changes`, { tables: args.text('tables') });
+  const path = addressOf('GET /svc/:id/_changes', { params: { id: app }, query: { tables: args.text('tables') } });
   for await (const { event, data } of connect().follow(path, notesOfStream(terminal, `the changes of ${app}`))) {
     if (terminal.json) terminal.event({ event, ...JSON.parse(data || '{}') });
     else if (event === 'reset')
@@ -178,7 +171,8 @@ export async function logs({ args, terminal, connect }: CommandContext): Promise
       print(entry);
     }
   };
-  const stream = client.follow(withQuery('/svc/_logs', { app, follow: 1 }), { ...notesOfStream(terminal, ''), onOpen });
+  const path = addressOf('GET /svc/_logs', { query: { app, follow: '1' } });
+  const stream = client.follow(path, { ...notesOfStream(terminal, ''), onOpen });
   for await (const { event, data } of stream) {
     if (event !== 'log') continue;
     const entry = JSON.parse(data) as LogEntry;
@@ -193,8 +187,8 @@ async function readLastOf(client: Client, app: string, lines: number): Promise<L
   do {
     checkPages(++pages);
     const limit = Math.min(lines - entries.length, LIMITS.listRowsMax);
-    const path = withQuery('/svc/_logs', { app, limit, before: before ?? undefined });
-    const { headers, body } = await client.ask({ method: 'GET', path });
+    const query = { app, limit, before: before ?? undefined };
+    const { headers, body } = await client.ask(requestOf('GET /svc/_logs', { query }));
     entries = [...(listed(body) as LogEntry[]), ...entries];
     before = headers.get('log-cursor');
   } while (before !== null && entries.length < lines);

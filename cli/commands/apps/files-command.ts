@@ -2,18 +2,17 @@
 import { existsSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import { SvcError } from '../../../protocol/errors.ts';
-import { route, withQuery } from '../../../protocol/http/addresses.ts';
+import { requestOf } from '../../../protocol/http/client.ts';
 import { endingOf, mediaTypeOf } from '../../../protocol/http/media-types.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { formatBytes, formatCount, plural } from '../../../protocol/text/units.ts';
-import { type BlobRecord, type BlobRow, UNTYPED } from '../../../storage/blob-files.ts';
+import { UNTYPED } from '../../../storage/blob-files.ts';
 import { temporaryBeside } from '../../../storage/files/atomic-file.ts';
 import { type CommandContext, interruptible, type RunCommand, runVerb } from '../../command.ts';
 import { CommandError, UsageError } from '../../failure.ts';
-import type { Client } from '../../gateway/client.ts';
+import { type Client, ofFile } from '../../gateway/client.ts';
 import { ReceivedContent, receivedSha256 } from '../../gateway/received.ts';
-import type { FileList } from '../../gateway/route-paths.ts';
-import { change, readList, showList } from '../../resource.ts';
+import { change, type RowOf, readList, showList } from '../../resource.ts';
 import { FILES, SHOWN_SHA } from '../../resources.ts';
 import { shellPath, shortPath } from '../../terminal/paths.ts';
 
@@ -33,7 +32,7 @@ async function list({ args, terminal, connect }: CommandContext): Promise<void> 
   const { rows, answer } = await readList(connect(), FILES, [app], { limit, sort });
   showList(terminal, FILES, rows, { scope: [app] });
   if (terminal.json || rows.length === 0) return;
-  const { usage, next } = answer as FileList;
+  const { usage, next } = answer;
   const shown = next === null ? '' : `${formatCount(rows.length)} of `;
   terminal.note(`${shown}${plural(usage.files, 'file')}, ${formatBytes(usage.bytes)} of ${formatBytes(usage.quota)}`);
 }
@@ -51,8 +50,9 @@ async function get(context: CommandContext): Promise<void> {
   const unfinished = temporaryBeside(file);
   await interruptible(async (signal) => {
     try {
-      const path = route`/svc/${args.at(1)}/_blobs/${row.sha256}`;
-      await client.download({ method: 'GET', path }, unfinished, signal, (chunk) => content.take(chunk));
+      const params = { id: args.at(1), sha256: row.sha256 };
+      const request = requestOf('GET /svc/:id/_blobs/:sha256', { params });
+      await client.download(request, unfinished, signal, (chunk) => content.take(chunk));
       content.check();
       renameSync(unfinished, file);
     } finally {
@@ -74,8 +74,9 @@ async function put(context: CommandContext): Promise<void> {
   const client = connect();
   await checkRoom(client, app, bytes.length);
   const progress = terminal.progress(`Uploading ${basename(named)}`, PROGRESS_UNSEEN_MS);
+  const options = ofFile(type, (sent) => progress.update(sent, bytes.length));
   const stored = await client
-    .upload<BlobRecord>(route`/svc/${app}/_blobs`, bytes, (sent) => progress.update(sent, bytes.length), type, 'PUT')
+    .call('PUT /svc/:id/_blobs', { params: { id: app }, body: bytes }, options)
     .finally(progress.end);
   terminal.answer(stored, () => {
     terminal.done(`${terminal.style('bold', basename(named))} is stored, ${formatBytes(stored.size)}, ${stored.type}`);
@@ -89,7 +90,7 @@ async function removeFile(context: CommandContext): Promise<void> {
   const { sha256, size, type } = await findFile(connect(), app, shaOf(context));
   const name = sha256.slice(0, SHOWN_SHA);
   await change(context, {
-    call: (client) => client.delete(route`/svc/${app}/_blobs/${sha256}`),
+    call: (client) => client.call('DELETE /svc/:id/_blobs/:sha256', { params: { id: app, sha256 } }),
     question: `Delete ${name} (${type}, ${formatBytes(size)}) of ${app}? Rows that refer to it stay.`,
     done: `${terminal.style('bold', name)} of ${app} is deleted`,
   });
@@ -97,7 +98,7 @@ async function removeFile(context: CommandContext): Promise<void> {
 
 /** Asks before the upload: a gateway that refuses one may close the connection before its answer can be read. */
 async function checkRoom(client: Client, app: string, size: number): Promise<void> {
-  const list = client.get<FileList>(withQuery(route`/svc/${app}/_blobs`, { limit: 1 }));
+  const list = client.call('GET /svc/:id/_blobs', { params: { id: app }, query: { limit: 1 } });
   // A token that may not list files may still upload.
   const usage = await list.then(
     (page) => page.usage,
@@ -116,7 +117,7 @@ function shaOf({ args }: CommandContext): string {
   throw new UsageError(`"${args.at(2)}" is not a SHA-256 or the beginning of one.`, hint);
 }
 
-async function findFile(client: Client, app: string, named: string): Promise<BlobRow> {
+async function findFile(client: Client, app: string, named: string): Promise<RowOf<'GET /svc/:id/_blobs', 'files'>> {
   const [first, second] = (await readList(client, FILES, [app], { prefix: named, limit: 2 })).rows;
   const hint = `List them: svc files ls ${app}`;
   if (first === undefined) throw new CommandError(`No file of "${app}" begins with ${named}.`, hint);

@@ -9,7 +9,6 @@ import type { CommandContext } from '../../command.ts';
 import { scanAppFolder } from '../../dev/app-folder.ts';
 import { CommandError, UsageError } from '../../failure.ts';
 import { findPages } from '../../gateway/page-links.ts';
-import type { StagedAnswer } from '../../gateway/route-paths.ts';
 import { didYouMean } from '../../terminal/nearest.ts';
 import { shellPath, shortPath } from '../../terminal/paths.ts';
 import { drawMinted } from './versions-command.ts';
@@ -80,10 +79,11 @@ async function onGateway({ args, terminal, connect }: CommandContext): Promise<v
     throw new UsageError('Name a folder, a template (--clone), or an id (--id) for an app on the gateway.');
   if (args.has('ts')) throw new UsageError('--ts makes a folder; name it.');
   const client = connect();
-  const place = { sessionId: args.text('session'), publish: args.has('publish') };
-  const request = { templateId, id, name: args.text('name'), ...place };
-  const path = templateId === undefined ? '/svc/_apps' : '/svc/_apps/_clone';
-  const answer = await client.post<StagedAnswer>(path, request);
+  const more = { name: args.text('name'), sessionId: args.text('session'), publish: args.has('publish') };
+  const answer =
+    templateId === undefined
+      ? await client.call('POST /svc/_apps', { body: { id: id as string, ...more } })
+      : await client.call('POST /svc/_apps/_clone', { body: { templateId, id, ...more } });
   const addressOf = await findPages(client);
   terminal.answer(answer, () => {
     const { style } = terminal;

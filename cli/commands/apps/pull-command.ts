@@ -1,8 +1,7 @@
 /** `svc pull`: takes the live version of an app into a folder (specification, "Uploads"). */
 import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import type { AppRecord, VersionRecord } from '../../../protocol/answer-types.ts';
-import { route } from '../../../protocol/http/addresses.ts';
+import type { VersionRecord } from '../../../protocol/answer-types.ts';
 import { plural } from '../../../protocol/text/units.ts';
 import { writeSchemas } from '../../../storage/apps/app-template.ts';
 import { packageRoot } from '../../../supervisor/tree/entry-points.ts';
@@ -32,7 +31,7 @@ export async function pull(context: CommandContext): Promise<number> {
   const { style } = terminal;
   const app = args.at(0);
   const client = connect();
-  const { activeVersion: version, backend } = await client.get<AppRecord>(route`/svc/_apps/${app}`);
+  const { activeVersion: version, backend } = await client.call('GET /svc/_apps/:id', { params: { id: app } });
   if (version === null)
     throw new CommandError(`No version of "${app}" is live.`, `Make one live: svc activate ${app} <version>`);
   const folder = resolve(cwd, args.optionalAt(1) ?? app);

@@ -2,7 +2,6 @@
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { UploadAnswer } from '../../../protocol/answer-types.ts';
-import { route } from '../../../protocol/http/addresses.ts';
 import { GatewayError } from '../../../protocol/http/gateway-error.ts';
 import { formatBytes, plural } from '../../../protocol/text/units.ts';
 import { hasMarks } from '../../../storage/git/merge-text.ts';
@@ -72,7 +71,7 @@ function checkResolved(folder: string, files: string[]): void {
 /** Asked before the upload: a gateway that refuses one may close the connection before its answer can be read. */
 async function isKnown(client: Client, id: string): Promise<boolean> {
   try {
-    await client.get(route`/svc/_apps/${id}`);
+    await client.call('GET /svc/_apps/:id', { params: { id } });
     return true;
   } catch (error) {
     if (error instanceof GatewayError && error.code === 'UNKNOWN_APP') return false;

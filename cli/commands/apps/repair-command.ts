@@ -1,8 +1,6 @@
 /** `svc repair`: gives an app data again whose database is lost or damaged. */
 import { existsSync } from 'node:fs';
 import { isAbsolute, resolve } from 'node:path';
-import { route } from '../../../protocol/http/addresses.ts';
-import type { RepairResult } from '../../../supervisor/operations/data-repair.ts';
 import { askFirst, type CommandContext } from '../../command.ts';
 import { UsageError } from '../../failure.ts';
 import { resolvesToHere } from '../../gateway/connection.ts';
@@ -17,9 +15,9 @@ export async function repair(context: CommandContext): Promise<void> {
       'Name the data that the app is to have.',
       `svc repair ${app} --restore <backup>, or svc repair ${app} --new-data`,
     );
-  const body = backup === undefined ? { newData: true } : { restore: placeOf(backup, context) };
+  const body = backup === undefined ? ({ newData: true } as const) : { restore: placeOf(backup, context) };
   if (backup === undefined) await askFirst(context, `Begin with empty data for ${app}?`);
-  const answer = await connect().post<RepairResult>(route`/svc/_apps/${app}/repair`, body);
+  const answer = await connect().call('POST /svc/_apps/:id/repair', { params: { id: app }, body });
   terminal.answer(answer, () => {
     const { style } = terminal;
     const from = backup === undefined ? 'begins with empty data' : `has the data of ${backup}`;

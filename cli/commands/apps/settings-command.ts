@@ -1,13 +1,12 @@
 /** `svc settings`: shows the settings of an app's page, sets one, and resets one to its default. */
-import type { Knob } from '../../../protocol/manifest.ts';
+import type { Received } from '../../../protocol/routes/api.ts';
 import type { CommandContext } from '../../command.ts';
 import { CommandError, UsageError } from '../../failure.ts';
 import { name, showList, text } from '../../resource.ts';
-import { SETTINGS } from '../../resources.ts';
 import { didYouMean } from '../../terminal/nearest.ts';
 
-/** `prefs` are the user's preferences for all apps; they replace the default of a setting that is not set. */
-type Settings = { knobs: Knob[]; prefs: Record<string, unknown>; settings: Record<string, unknown> };
+type Settings = Received<'GET /svc/_apps/:id/settings'>;
+type Knob = Settings['knobs'][number];
 
 export async function settings(context: CommandContext): Promise<void> {
   const { args, terminal, connect } = context;
@@ -17,10 +16,9 @@ export async function settings(context: CommandContext): Promise<void> {
     throw new UsageError(`<key> is missing: svc settings ${app} <key> --default.`, `List them: svc settings ${app}`);
   if (value !== undefined && isReset)
     throw new UsageError('A value and --default cannot be combined.', 'Omit one of them.');
-  const session = args.text('session');
-  const path = SETTINGS.path(app, ...(session === undefined ? [] : [session]));
+  const params = { id: app, sid: args.text('session') };
   const client = connect();
-  const now = await client.get<Settings>(path);
+  const now = await client.call('GET /svc/_apps/:id/settings', { params });
   if (key === undefined) return list(context, now);
   const knob = knobOf(now, app, key);
   if (value === undefined && !isReset)
@@ -29,7 +27,7 @@ export async function settings(context: CommandContext): Promise<void> {
     throw new CommandError(`"${value}" is not a value of "${key}".`, takes(knob));
   const { [key]: _before, ...others } = now.settings;
   const next = value === undefined ? others : { ...others, [key]: value };
-  const stored = await client.put<Settings>(path, next);
+  const stored = await client.call('PUT /svc/_apps/:id/settings', { params, body: next });
   terminal.answer(stored, () => {
     const of = `${terminal.style('bold', key)} of ${app}`;
     terminal.done(
@@ -53,9 +51,9 @@ function list({ args, terminal }: CommandContext, now: Settings): void {
   showList(terminal, { columns, none }, now.knobs, { answer: now });
 }
 
-/** The value that the page shows. */
+/** The value that the page shows: the user's preferences for all apps replace the default of a setting that is not set. */
 function shownValue({ key, default: otherwise }: Knob, { prefs, settings: chosen }: Settings): string {
-  return String(chosen[key] ?? prefs[key] ?? otherwise);
+  return String(chosen[key] ?? prefs?.[key] ?? otherwise);
 }
 
 function knobOf({ knobs }: Settings, app: string, key: string): Knob {

@@ -1,18 +1,16 @@
 /** `svc export` and `svc import`: the code of all apps, as a git bundle or as plain folders. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import type { NewWebhook } from '../../../protocol/automations/automation.ts';
-import type { ErrorBody, InputIssue } from '../../../protocol/errors.ts';
-import { route } from '../../../protocol/http/addresses.ts';
+import { requestOf } from '../../../protocol/http/client.ts';
+import type { Received } from '../../../protocol/routes/api.ts';
 import { formatBytes, plural } from '../../../protocol/text/units.ts';
 import { temporaryBeside } from '../../../storage/files/atomic-file.ts';
 import { type CommandContext, interruptible } from '../../command.ts';
 import { uploadApp } from '../../dev/app-folder.ts';
 import { fillFolder } from '../../dev/fill-folder.ts';
 import { CommandError, EXIT, errorBodyOf } from '../../failure.ts';
-import type { Client } from '../../gateway/client.ts';
+import { type Client, ofFile } from '../../gateway/client.ts';
 import { checkContent, listedFiles, ReceivedFiles, receivedApp } from '../../gateway/received.ts';
-import { filesPath } from '../../gateway/route-paths.ts';
 import { readAll } from '../../resource.ts';
 import { APPS } from '../../resources.ts';
 import { shellPath, shortPath } from '../../terminal/paths.ts';
@@ -57,7 +55,7 @@ async function saveBundle(client: Client, target: string): Promise<void> {
   const file = temporaryBeside(target);
   await interruptible(async (signal) => {
     try {
-      await client.download({ method: 'POST', path: '/svc/_code/export' }, file, signal);
+      await client.download(requestOf('POST /svc/_code/export'), file, signal);
       renameSync(file, target);
     } finally {
       rmSync(file, { force: true });
@@ -67,29 +65,28 @@ async function saveBundle(client: Client, target: string): Promise<void> {
 
 /** Reads the published files through a session, which it closes again. */
 async function readApps(client: Client, apps: string[], folder: string, signal: AbortSignal): Promise<void> {
-  const { sessionId } = await client.post<{ sessionId: string }>('/svc/_sessions', {});
+  const { sessionId } = await client.call('POST /svc/_sessions', { body: {} });
   try {
     for (const app of apps) {
-      const listed = await client.get(filesPath(sessionId, app), { signal });
+      const params = { sid: sessionId, id: app };
+      const listed = await client.call('GET /svc/_sessions/:sid/apps/:id/files', { params }, { signal });
       const names = new ReceivedFiles(join(folder, app));
       for (const { path, sha } of listedFiles(listed)) {
         const file = names.place(path);
-        const bytes = await client.getBytes(filesPath(sessionId, app, path), signal);
+        const sent = { params: { ...params, '*': path } };
+        const bytes = await client.bytesOf(requestOf('GET /svc/_sessions/:sid/apps/:id/files/*', sent, { signal }));
         checkContent(path, bytes, sha);
         mkdirSync(dirname(file), { recursive: true });
         writeFileSync(file, bytes, { flag: 'wx' });
       }
     }
   } finally {
-    await client.delete(route`/svc/_sessions/${sessionId}`);
+    await client.call('DELETE /svc/_sessions/:sid', { params: { sid: sessionId } });
   }
 }
 
-type Imported = {
-  apps: { id: string; versionId: string; warnings?: InputIssue[] }[];
-  failed: { id: string; error: ErrorBody }[];
-  webhooks: NewWebhook[];
-};
+/** `main` is missing where no bundle was sent. */
+type Imported = Omit<Received<'POST /svc/_code/import'>, 'main'>;
 
 export async function importCode(context: CommandContext): Promise<number> {
   const { args, terminal, cwd, connect } = context;
@@ -115,7 +112,7 @@ export async function importCode(context: CommandContext): Promise<number> {
 }
 
 function importBundle(client: Client, file: string): Promise<Imported> {
-  return client.upload<Imported>('/svc/_code/import', readFileSync(file), () => {}, 'application/x-git-bundle');
+  return client.call('POST /svc/_code/import', { body: readFileSync(file) }, ofFile('application/x-git-bundle'));
 }
 
 /** An app that is refused does not stop the others. */

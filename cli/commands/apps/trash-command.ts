@@ -1,8 +1,6 @@
 /** `svc trash`: removed apps that are still kept; restores them, or deletes them permanently. */
 import type { TrashRow } from '../../../protocol/answer-types.ts';
-import { route } from '../../../protocol/http/addresses.ts';
 import { formatBytes, plural } from '../../../protocol/text/units.ts';
-import type { RestoreResult } from '../../../supervisor/deployments/removal.ts';
 import { askFirst, type CommandContext, type RunCommand, runVerb } from '../../command.ts';
 import { CommandError } from '../../failure.ts';
 import { change, readAll, showList } from '../../resource.ts';
@@ -30,7 +28,7 @@ async function restore(context: CommandContext): Promise<void> {
   subject.app = row.app;
   const others = rows.filter(({ app, id }) => app === row.app && id !== row.id).map(({ id }) => id);
   await change(context, {
-    call: () => client.post<RestoreResult>(route`/svc/_trash/${row.id}/restore`),
+    call: () => client.call('POST /svc/_trash/:id/restore', { params: { id: row.id } }),
     // Its automations fire again.
     question: `Restore ${describe(row)}? It goes live again.`,
     done: ({ activeVersion }) => {
@@ -54,7 +52,7 @@ async function empty(context: CommandContext): Promise<void> {
   const [only] = going;
   const what = going.length === 1 && only !== undefined ? describe(only) : `${plural(going.length, 'removed app')}`;
   if (going.length > 0) await askFirst(context, `Delete ${what} permanently?`);
-  for (const { id } of going) await client.delete(route`/svc/_trash/${id}`);
+  for (const { id } of going) await client.call('DELETE /svc/_trash/:id', { params: { id } });
   terminal.answer({ deleted: going.map(({ id }) => id), bytes }, () => {
     if (going.length === 0) terminal.note(TRASH.none());
     else terminal.done(`${plural(going.length, 'removed app')} deleted permanently, ${formatBytes(bytes)} freed`);

@@ -6,7 +6,7 @@ import { isPath } from '../../app-argument.ts';
 import type { CommandContext } from '../../command.ts';
 import { readAppId } from '../../dev/app-folder.ts';
 import { CommandError, reasonOf, systemStep } from '../../failure.ts';
-import { describeApp } from '../../gateway/route-paths.ts';
+import { describeApp } from '../../gateway/descriptions.ts';
 import { shortPath } from '../../terminal/paths.ts';
 import { clientOf, declarationsOf } from '../../types/declarations.ts';
 

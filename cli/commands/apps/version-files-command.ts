@@ -4,10 +4,9 @@
  */
 import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { route } from '../../../protocol/http/addresses.ts';
+import { requestOf } from '../../../protocol/http/client.ts';
 import { GatewayError } from '../../../protocol/http/gateway-error.ts';
 import { formatBytes, plural } from '../../../protocol/text/units.ts';
-import type { VersionDiff } from '../../../supervisor/deployments/version-files.ts';
 import { type CommandContext, type RunCommand, runVerbOfApp } from '../../command.ts';
 import { CommandError } from '../../failure.ts';
 import type { Client } from '../../gateway/client.ts';
@@ -35,7 +34,7 @@ async function removeVersion(context: CommandContext): Promise<void> {
   const version = args.wordAt(2, 'svc versions', '<version>', `List them: svc versions ${app}`);
   const versionId = await findVersion(connect(), app, version);
   await change(context, {
-    call: (client) => client.delete(route`/svc/_apps/${app}/versions/${versionId}`),
+    call: (client) => client.call('DELETE /svc/_apps/:id/versions/:versionId', { params: { id: app, versionId } }),
     question: `Delete ${versionId} of ${app}? It cannot be made live again.`,
     done: `${versionId} of ${terminal.style('bold', app)} is deleted`,
   });
@@ -88,7 +87,7 @@ async function diffVersion({ args, terminal, connect }: CommandContext): Promise
   const app = args.at(1);
   const named = args.optionalAt(2);
   const versionId = named === undefined ? await versionBefore(client, app) : await findVersion(client, app, named);
-  const answer = await client.get<VersionDiff>(route`/svc/_apps/${app}/versions/${versionId}/diff`);
+  const answer = await client.call('GET /svc/_apps/:id/versions/:versionId/diff', { params: { id: app, versionId } });
   terminal.answer(answer, () => {
     const { style } = terminal;
     terminal.line(`${answer.from ?? 'nothing'} ${style('dim', '→')} ${style('bold', answer.to)}`);
@@ -101,8 +100,9 @@ async function diffVersion({ args, terminal, connect }: CommandContext): Promise
 }
 
 async function readFile(client: Client, app: string, versionId: string, path: string): Promise<Buffer> {
+  const params = { id: app, versionId, '*': path };
   try {
-    return await client.getBytes(route`/svc/_apps/${app}/versions/${versionId}/files/${path}`);
+    return await client.bytesOf(requestOf('GET /svc/_apps/:id/versions/:versionId/files/*', { params }));
   } catch (error) {
     if (!(error instanceof GatewayError) || error.code !== 'NOT_FOUND') throw error;
     const paths = (await readAll(client, VERSION_FILES, [app, versionId])).map((file) => file.path);
@@ -112,7 +112,7 @@ async function readFile(client: Client, app: string, versionId: string, path: st
 }
 
 async function liveVersion(client: Client, app: string): Promise<string> {
-  const { activeVersion } = await client.get<{ activeVersion: string | null }>(route`/svc/_apps/${app}`);
+  const { activeVersion } = await client.call('GET /svc/_apps/:id', { params: { id: app } });
   if (activeVersion !== null) return activeVersion;
   throw new CommandError(`No version of "${app}" is live.`, `Name one of: svc versions ${app}`);
 }

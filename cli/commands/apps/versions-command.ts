@@ -2,10 +2,9 @@
 import type { UploadAnswer } from '../../../protocol/answer-types.ts';
 import type { NewWebhook } from '../../../protocol/automations/automation.ts';
 import type { InputIssue } from '../../../protocol/errors.ts';
-import { route } from '../../../protocol/http/addresses.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import type { Received } from '../../../protocol/routes/api.ts';
 import { RULES } from '../../../protocol/rules/gates/rules.ts';
-import type { ActivationResult } from '../../../supervisor/deployments/deployed.ts';
 import type { CommandContext } from '../../command.ts';
 import { CommandError } from '../../failure.ts';
 import type { Client } from '../../gateway/client.ts';
@@ -30,15 +29,16 @@ export async function activate({ args, terminal, connect }: CommandContext): Pro
   const client = connect();
   const app = args.at(0);
   const versionId = await findVersion(client, app, args.at(1));
-  showActivated(terminal, await client.post<ActivationResult>(route`/svc/_apps/${app}/activate`, { versionId }));
+  const sent = { params: { id: app }, body: { versionId } };
+  showActivated(terminal, await client.call('POST /svc/_apps/:id/activate', sent));
 }
 
 export async function rollback({ args, terminal, connect }: CommandContext): Promise<void> {
   const client = connect();
   const app = args.at(0);
   const named = args.optionalAt(1);
-  const request = named === undefined ? {} : { version: await findVersion(client, app, named) };
-  showActivated(terminal, await client.post<ActivationResult>(route`/svc/_apps/${app}/rollback`, request));
+  const body = named === undefined ? {} : { version: await findVersion(client, app, named) };
+  showActivated(terminal, await client.call('POST /svc/_apps/:id/rollback', { params: { id: app }, body }));
 }
 
 /** The shortest text that `findVersion` takes for a version: its last six characters, or on the git store `v3`. */
@@ -61,7 +61,7 @@ export async function findVersion(client: Client, app: string, typed: string): P
 }
 
 /** Prints which version is live now, and the applied migrations that it does not have. */
-function showActivated(terminal: Terminal, answer: ActivationResult): void {
+function showActivated(terminal: Terminal, answer: Received<'POST /svc/_apps/:id/activate'>): void {
   const { id, activeVersion, previousVersion, migrationsAhead = [], webhooks = [] } = answer;
   const { style } = terminal;
   terminal.answer(answer, () => {

@@ -1,10 +1,6 @@
 /** `svc sessions`, `svc diff`, `svc check`, `svc publish`: sessions, what they change, and how that goes live. */
 import { resolve } from 'node:path';
-import { route, withQuery } from '../../../protocol/http/addresses.ts';
-import type { DraftCheck } from '../../../supervisor/authoring/draft-check.ts';
-import type { SessionDiff } from '../../../supervisor/authoring/sessions.ts';
-import type { PendingWebhookOf } from '../../../supervisor/automations/pending-webhooks.ts';
-import type { PublishResult } from '../../../supervisor/deployments/deployed.ts';
+import type { Received } from '../../../protocol/routes/api.ts';
 import { isPath } from '../../app-argument.ts';
 import { type CommandContext, type RunCommand, runVerb } from '../../command.ts';
 import { writeOrigin } from '../../dev/folder-origin.ts';
@@ -12,9 +8,8 @@ import { stageFolder } from '../../dev/stage-folder.ts';
 import { CommandError, EXIT, UsageError } from '../../failure.ts';
 import type { Client } from '../../gateway/client.ts';
 import { findPages } from '../../gateway/page-links.ts';
-import { type AutomationList, shownSession } from '../../gateway/route-paths.ts';
 import { change, find, readAll, readList, showList } from '../../resource.ts';
-import { SESSIONS, VERSIONS } from '../../resources.ts';
+import { SESSIONS, shownSession, VERSIONS } from '../../resources.ts';
 import { drawChanges } from '../../terminal/changes.ts';
 import { nearest } from '../../terminal/nearest.ts';
 import {
@@ -40,14 +35,11 @@ async function list({ terminal, connect }: CommandContext): Promise<void> {
   if (!terminal.json) for (const { damaged } of rows) if (damaged !== undefined) terminal.note(damaged);
 }
 
-/** What a session answers of itself. */
-type Named = { sessionId: string; name: string };
-
 async function open(context: CommandContext): Promise<void> {
   const { args, terminal } = context;
-  const request = { sessionId: args.optionalAt(1), name: args.text('name') };
+  const body = { sessionId: args.optionalAt(1), name: args.text('name') };
   await change(context, {
-    call: (client) => client.post<Named>('/svc/_sessions', request),
+    call: (client) => client.call('POST /svc/_sessions', { body }),
     done: (answer) => `session ${terminal.style('bold', shownSession(answer))} is open`,
   });
 }
@@ -57,7 +49,7 @@ async function rename(context: CommandContext): Promise<void> {
   const id = args.wordAt(1, 'svc sessions', '<id>', 'Open ones: svc sessions');
   const name = args.wordAt(2, 'svc sessions', '<name>', 'Such as: "Larger headings"');
   await change(context, {
-    call: (client) => client.patch<Named>(route`/svc/_sessions/${id}`, { name }),
+    call: (client) => client.call('PATCH /svc/_sessions/:sid', { params: { sid: id }, body: { name } }),
     done: (answer) => `session ${id} is called ${terminal.style('bold', answer.name)}`,
   });
 }
@@ -68,7 +60,7 @@ async function close(context: CommandContext): Promise<void> {
   // The gateway refuses an unknown session: no need to ask about it.
   const row = await find(connect(), SESSIONS, id);
   await change(context, {
-    call: (client) => client.delete(route`/svc/_sessions/${id}`),
+    call: (client) => client.call('DELETE /svc/_sessions/:sid', { params: { sid: id } }),
     question: row && `Close ${shownSession(row)}? Its unpublished changes are lost.`,
     done: `session ${id} is closed`,
   });
@@ -81,10 +73,8 @@ async function update(context: CommandContext): Promise<void> {
   const session = await findSession(context, args.optionalAt(1), wanted, how);
   const app = wanted ?? (await onlyApp(connect(), session));
   subject.app = app;
-  const answer = await connect().post<{ merged: string[]; conflicts: string[] }>(
-    route`/svc/_sessions/${session}/apps/${app}/update`,
-    {},
-  );
+  const params = { sid: session, id: app };
+  const answer = await connect().call('POST /svc/_sessions/:sid/apps/:id/update', { params });
   terminal.answer(answer, () => {
     const { style } = terminal;
     terminal.done(`${app} in ${session} is up to date`);
@@ -137,9 +127,7 @@ export async function diff(context: CommandContext): Promise<void> {
   const { args, terminal, connect } = context;
   const app = args.optionalAt(0);
   const session = await findSession(context, args.text('session'), app);
-  const answer = await connect().get<SessionDiff & { webhooks?: PendingWebhookOf[] }>(
-    withQuery(route`/svc/_sessions/${session}/diff`, { app }),
-  );
+  const answer = await connect().call('GET /svc/_sessions/:sid/diff', { params: { sid: session }, query: { app } });
   const { files, network = [], uses = [], public: open = [], behind, webhooks } = answer;
   terminal.answer(answer, () => {
     drawChanges(
@@ -175,7 +163,7 @@ export async function check(context: CommandContext): Promise<number> {
   const session = await findSession(context, args.text('session'), named);
   const app = named ?? (await onlyApp(client, session, 'svc check <app>'));
   subject.app = app;
-  const answer = await client.post<DraftCheck>(route`/svc/_sessions/${session}/apps/${app}/check`);
+  const answer = await client.call('POST /svc/_sessions/:sid/apps/:id/check', { params: { sid: session, id: app } });
   const { findings } = answer;
   terminal.answer(answer, () => {
     const { style } = terminal;
@@ -201,8 +189,8 @@ export async function publish(context: CommandContext): Promise<void> {
   const app = staged?.app ?? named;
   if (app !== undefined) subject.app = app;
   const session = await findSession(context, staged?.session ?? args.text('session'), app);
-  const request = { app, message: args.text('message') };
-  const answer = await client.post<PublishResult>(route`/svc/_sessions/${session}/publish`, request);
+  const body = { app, message: args.text('message') };
+  const answer = await client.call('POST /svc/_sessions/:sid/publish', { params: { sid: session }, body });
   const { id, tag, sha } = answer;
   if (staged !== null && folder !== null) {
     // What the publication merged with it goes into the folder. The app is live, even if that fails.
@@ -230,13 +218,16 @@ export async function publish(context: CommandContext): Promise<void> {
 }
 
 /** Files of the published app that look like automations but are not. The app is live, even if this request fails. */
-async function flatFaults(client: Client, app: string): Promise<AutomationList['errors']> {
-  const list = await client.get<AutomationList>(withQuery('/svc/_automations', { app })).catch(() => null);
+async function flatFaults(client: Client, app: string) {
+  const list = await client.call('GET /svc/_automations', { query: { app } }).catch(() => null);
   return list?.errors.filter(({ code }) => code === 'flat_file') ?? [];
 }
 
 /** Whether an older version is stored; after a removal of the app there is none. */
-async function hasOlder(client: Client, { id, version, tag }: PublishResult): Promise<boolean> {
+async function hasOlder(
+  client: Client,
+  { id, version, tag }: Received<'POST /svc/_sessions/:sid/publish'>,
+): Promise<boolean> {
   if (version === 1) return false;
   const older = await readList(client, VERSIONS, [id], { limit: 1, before: tag }).catch(() => null);
   return older !== null && older.rows.length > 0;

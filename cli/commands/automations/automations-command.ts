@@ -1,11 +1,9 @@
 /** `svc automations`: lists automations, switches them on or off, and creates their webhooks. */
-import type { AutomationRow, UpcomingAnswer } from '../../../protocol/answer-types.ts';
-import { type NewWebhook, parseRef } from '../../../protocol/automations/automation.ts';
-import { withQuery } from '../../../protocol/http/addresses.ts';
+import type { UpcomingAnswer } from '../../../protocol/answer-types.ts';
+import { parseRef } from '../../../protocol/automations/automation.ts';
 import { plural } from '../../../protocol/text/units.ts';
 import { type CommandContext, type RunCommand, runVerb } from '../../command.ts';
 import { UsageError } from '../../failure.ts';
-import { type AutomationList, automationPath, type DescribedAutomation } from '../../gateway/route-paths.ts';
 import { change, readList, tableOf } from '../../resource.ts';
 import { AUTOMATIONS } from '../../resources.ts';
 import { formatMoment, formatWait } from '../../terminal/units.ts';
@@ -22,21 +20,21 @@ export function automations(context: CommandContext): ReturnType<RunCommand> {
   });
 }
 
-/** The second word, which names an automation. */
-function refOf({ args }: CommandContext, verb = args.at(0)): string {
-  const ref = args.optionalAt(1);
-  if (ref !== undefined && parseRef(ref) !== null) return ref;
+/** The automation that the second word names. */
+function named({ args }: CommandContext, verb = args.at(0)): { app: string; id: string } {
+  const names = parseRef(args.optionalAt(1) ?? '');
+  if (names !== null) return names;
   throw new UsageError(`Name the automation: svc automations ${verb} <app>/<automation>.`);
 }
 
 async function show(context: CommandContext): Promise<void> {
   const { terminal, connect } = context;
-  terminal.value(await connect().get<DescribedAutomation>(automationPath(refOf(context))));
+  terminal.value(await connect().call('GET /svc/_automations/:app/:id', { params: named(context) }));
 }
 
 async function list({ args, terminal, connect }: CommandContext): Promise<void> {
   const { rows, answer } = await readList(connect(), AUTOMATIONS, [], { app: args.text('app') });
-  const { errors } = answer as AutomationList;
+  const { errors } = answer;
   terminal.answer(answer, () => {
     if (rows.length + errors.length === 0) terminal.line(AUTOMATIONS.none());
     if (rows.length > 0) terminal.table(...tableOf(AUTOMATIONS.columns, rows));
@@ -53,8 +51,8 @@ async function list({ args, terminal, connect }: CommandContext): Promise<void> 
 
 /** What fires in the next days, in order. */
 async function upcoming({ args, terminal, connect }: CommandContext): Promise<void> {
-  const path = withQuery('/svc/_automations/_upcoming', { app: args.text('app'), days: args.text('days') });
-  const answer = await connect().get<UpcomingAnswer>(path);
+  const query = { app: args.text('app'), days: args.text('days') };
+  const answer = await connect().call('GET /svc/_automations/_upcoming', { query });
   terminal.answer(answer, () => {
     const fires = answer.rows.flatMap(byDay).sort((a, b) => a.at - b.at);
     if (fires.length === 0) {
@@ -90,9 +88,9 @@ function byDay({ ref, fires }: UpcomingAnswer['rows'][number]): { ref: string; a
 }
 
 async function toggle(context: CommandContext, enabled: boolean): Promise<void> {
-  const path = automationPath(refOf(context), '/enabled');
+  const sent = { params: named(context), body: { enabled } };
   await change(context, {
-    call: (client) => client.post<AutomationRow>(path, { enabled }),
+    call: (client) => client.call('POST /svc/_automations/:app/:id/enabled', sent),
     done: ({ ref, nextRunAt }) => {
       const next = nextRunAt ? `; it fires ${formatWait(nextRunAt, Date.now())}` : '';
       return `${context.terminal.style('bold', ref)} is ${enabled ? `on${next}` : 'off'}`;
@@ -105,9 +103,10 @@ async function provision(context: CommandContext): Promise<void> {
   const { args, terminal, connect } = context;
   const target = args.optionalAt(1) ?? args.text('app');
   const renew = args.has('renew') || undefined;
-  const ref = renew ? refOf(context, 'provision --renew') : target?.includes('/') ? target : undefined;
-  const request = { app: ref === undefined ? target : undefined, ref, renew };
-  const answer = await connect().post<{ webhooks: NewWebhook[] }>('/svc/_automations/_provision', request);
+  if (renew) named(context, 'provision --renew');
+  const ref = target?.includes('/') ? target : undefined;
+  const body = { app: ref === undefined ? target : undefined, ref, renew };
+  const answer = await connect().call('POST /svc/_automations/_provision', { body });
   const { webhooks } = answer;
   terminal.answer(answer, () => {
     if (webhooks.length === 0) terminal.line('No webhook is pending.');

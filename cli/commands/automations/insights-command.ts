@@ -1,6 +1,5 @@
 /** `svc insights`: the results and cost of the latest runs, by automation, model and day. */
-import type { Insights, RunSums } from '../../../protocol/automations/runs.ts';
-import { withQuery } from '../../../protocol/http/addresses.ts';
+import type { RunSums } from '../../../protocol/automations/runs.ts';
 import { formatCount, plural } from '../../../protocol/text/units.ts';
 import type { CommandContext } from '../../command.ts';
 import { type Cell, type Column, right } from '../../terminal/table.ts';
@@ -10,7 +9,7 @@ const MOST_DAYS = 366;
 
 export async function insights({ args, terminal, connect }: CommandContext): Promise<void> {
   const days = args.number('days', 1, MOST_DAYS) ?? DEFAULT_DAYS;
-  const answer = await connect().get<Insights>(withQuery('/svc/_insights', { days }));
+  const answer = await connect().call('GET /svc/_insights', { query: { days } });
   terminal.answer(answer, () => {
     const { totals, byAutomation, byModel, byDay } = answer;
     if (totals.runs === 0) {

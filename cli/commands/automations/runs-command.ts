@@ -8,13 +8,12 @@ import {
   type RunNode,
   type RunRecord,
 } from '../../../protocol/automations/runs.ts';
-import { route, withQuery } from '../../../protocol/http/addresses.ts';
+import { addressOf } from '../../../protocol/http/client.ts';
 import { GatewayError } from '../../../protocol/http/gateway-error.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { type CommandContext, jsonArgument } from '../../command.ts';
 import { CommandError, EXIT, UsageError } from '../../failure.ts';
 import type { Client } from '../../gateway/client.ts';
-import { automationPath, type DescribedAutomation } from '../../gateway/route-paths.ts';
 import { readList, showList } from '../../resource.ts';
 import { RUNS, runTime } from '../../resources.ts';
 import { drawRunState } from '../../terminal/states.ts';
@@ -29,21 +28,22 @@ export async function run(context: CommandContext): Promise<number> {
   const what = args.at(0);
   const runId = () => args.wordAt(1, 'svc run', '<run>', 'Latest runs: svc runs');
   if (what === 'show') {
-    const path = route`/svc/_runs/${runId()}`;
-    const record = await client.get<RunRecord>(path);
-    draw(terminal, record, await client.get<RunNode[]>(`${path}/nodes`));
+    const params = { runId: runId() };
+    const record = await client.call('GET /svc/_runs/:runId', { params });
+    draw(terminal, record, await client.call('GET /svc/_runs/:runId/nodes', { params }));
     return EXIT.ok;
   }
   if (what === 'cancel') {
-    draw(terminal, await client.post<RunRecord>(route`/svc/_runs/${runId()}/cancel`));
+    draw(terminal, await client.call('POST /svc/_runs/:runId/cancel', { params: { runId: runId() } }));
     return EXIT.ok;
   }
   const earlier = what === 'again' ? await repeatable(client, runId()) : null;
   const ref = earlier?.ref ?? what;
-  if (parseRef(ref) === null)
+  const params = parseRef(ref);
+  if (params === null)
     throw new UsageError(`"${what}" is not an automation: svc run <app>/<automation>.`, 'List them: svc automations');
   const input = earlier === null ? await jsonArgument(context, 1) : earlier.input;
-  const { runId: id } = await client.post<{ runId: string }>(automationPath(ref, '/run'), { input });
+  const { runId: id } = await client.call('POST /svc/_automations/:app/:id/run', { params, body: { input } });
   if (!args.has('wait')) {
     terminal.answer({ runId: id }, () => {
       terminal.line(`${terminal.style('green', '▶')} ${terminal.style('bold', ref)}  ${id}`);
@@ -51,7 +51,7 @@ export async function run(context: CommandContext): Promise<number> {
     });
     return EXIT.ok;
   }
-  const record = await ended(client, ref, id);
+  const record = await ended(client, params, id);
   if (record !== null) {
     draw(terminal, record);
     return ['ok', 'queued', 'running'].includes(record.state) ? EXIT.ok : EXIT.failed;
@@ -66,19 +66,19 @@ export async function run(context: CommandContext): Promise<number> {
 
 /** A run with its whole input. */
 async function repeatable(client: Client, id: string): Promise<RunRecord> {
-  const record = await client.get<RunRecord>(route`/svc/_runs/${id}`);
+  const record = await client.call('GET /svc/_runs/:runId', { params: { runId: id } });
   if (record.automation !== CHAT_RUNS) return record;
   throw new CommandError('That run was a turn of a chat.', `Send the message again: svc chat ${record.app}`);
 }
 
 /** The run as it ended. Null for one that succeeded before it could be followed, where the history keeps only failures. */
-async function ended(client: Client, ref: string, id: string): Promise<RunRecord | null> {
+async function ended(client: Client, params: { app: string; id: string }, runId: string): Promise<RunRecord | null> {
   try {
-    for await (const { event, data } of client.follow(route`/svc/_runs/${id}/events`))
+    for await (const { event, data } of client.follow(addressOf('GET /svc/_runs/:runId/events', { params: { runId } })))
       if (event === 'run.end') return (JSON.parse(data) as { run: RunRecord }).run;
   } catch (error) {
     if (!(error instanceof GatewayError) || error.code !== 'UNKNOWN_RUN') throw error;
-    const { manifest } = await client.get<DescribedAutomation>(automationPath(ref));
+    const { manifest } = await client.call('GET /svc/_automations/:app/:id', { params });
     if (manifest.history.keep === 'errors') return null;
     throw error;
   }
@@ -105,15 +105,15 @@ function draw(terminal: Terminal, record: RunRecord, nodes: RunNode[] = []): voi
 /** The latest runs, newest first; with `-f`, what happens from now on. With `--json` and `-f`, one event a line. */
 export async function runs({ args, terminal, connect }: CommandContext): Promise<void> {
   const filter = { ref: args.optionalAt(0), app: args.text('app') };
-  const state = args.text('state');
-  if (state !== undefined && !RUN_STATES.some((one) => one === state))
-    throw new UsageError(`There is no state "${state}".`, `States: ${RUN_STATES.join(', ')}`);
+  const named = args.text('state');
+  const state = RUN_STATES.find((one) => one === named);
+  if (named !== state) throw new UsageError(`There is no state "${named}".`, `States: ${RUN_STATES.join(', ')}`);
   if (state !== undefined && args.has('follow'))
     throw new UsageError('--state is not for --follow, which shows each run from its start to its end.');
   const client = connect();
   if (args.has('follow')) {
     await checkNamed(client, filter);
-    return follow(client, terminal, withQuery('/svc/_runs/_events', filter));
+    return follow(client, terminal, addressOf('GET /svc/_runs/_events', { query: filter }));
   }
   const limit = args.number('lines', 1, LIMITS.listRowsMax);
   const { rows } = await readList(client, RUNS, [], { ...filter, state, limit });
@@ -125,8 +125,9 @@ export async function runs({ args, terminal, connect }: CommandContext): Promise
 /** Rejects with `UNKNOWN_APP` and `UNKNOWN_AUTOMATION`. */
 async function checkNamed(client: Client, { ref, app }: Record<'ref' | 'app', string | undefined>): Promise<void> {
   const [ofApp = '', automation] = ref?.split('/') ?? [];
-  if (automation !== undefined) await client.get(route`/svc/_automations/${ofApp}/${automation}`);
-  if (app !== undefined) await client.get(route`/svc/_apps/${app}`);
+  if (automation !== undefined)
+    await client.call('GET /svc/_automations/:app/:id', { params: { app: ofApp, id: automation } });
+  if (app !== undefined) await client.call('GET /svc/_apps/:id', { params: { id: app } });
 }
 
 async function follow(client: Client, terminal: Terminal, path: string): Promise<void> {

@@ -4,8 +4,8 @@ import { open, rename } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
 import { isDiskFull, SvcError } from '../../../protocol/errors.ts';
+import { requestOf } from '../../../protocol/http/client.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { BackupStatus } from '../../../protocol/routes/operations/backups-rows.ts';
 import { formatBytes, formatCount, plural } from '../../../protocol/text/units.ts';
 import { readStoreMark } from '../../../storage/apps/code-store.ts';
 import { readEntries } from '../../../storage/apps/registry.ts';
@@ -95,7 +95,7 @@ async function schedule(context: CommandContext): Promise<void> {
   if (args.optionalAt(1) !== undefined)
     throw new UsageError('With --schedule, name at most one folder.', 'svc backup [folder] --schedule "0 3 * * *"');
   if (cron === 'off') {
-    const status = await client.delete<BackupStatus>('/svc/_backups');
+    const status = await client.call('DELETE /svc/_backups');
     terminal.answer(status, () => terminal.done('The schedule is off; existing backups stay.'));
     return;
   }
@@ -106,9 +106,9 @@ async function schedule(context: CommandContext): Promise<void> {
     throw new UsageError(`"${folder}" is a folder on the machine of the gateway: give its absolute path.`, KEEP_HINT);
   const dir = folder === undefined ? {} : { dir: resolve(cwd, folder) };
   const body = { cron, ...(keep !== undefined && { keep }), ...dir };
-  const status = await client.put<BackupStatus>('/svc/_backups', body);
+  const status = await client.call('PUT /svc/_backups', { body });
   terminal.answer(status, () => {
-    const set = status.schedule as NonNullable<BackupStatus['schedule']>;
+    const set = status.schedule as NonNullable<typeof status.schedule>;
     terminal.done(`Backups are made on schedule: ${terminal.style('bold', set.cron)}`);
     terminal.facts({
       next: status.nextAt === null ? null : formatMoment(status.nextAt).replace(/\.\d+$/, ''),
@@ -122,7 +122,7 @@ async function schedule(context: CommandContext): Promise<void> {
 async function write(context: CommandContext, file: string, signal: AbortSignal): Promise<void> {
   const { args, dataDirectory } = context;
   try {
-    await context.connect().download({ method: 'POST', path: '/svc/_backup' }, file, signal);
+    await context.connect().download(requestOf('POST /svc/_backup'), file, signal);
   } catch (error) {
     const flags = { url: args.text('url'), dataDir: args.text('data-dir') };
     if (!(error instanceof UnreachableError) || !resolvesToHere(flags, context)) throw error;

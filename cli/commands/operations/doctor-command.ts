@@ -20,9 +20,8 @@ import { EXIT, fileFault, reasonOf } from '../../failure.ts';
 import { Client } from '../../gateway/client.ts';
 import { daemonOf, profileFile, readJsonFile, type Surroundings } from '../../gateway/connection.ts';
 import { whoListens } from '../../gateway/listener.ts';
-import { shownSession } from '../../gateway/route-paths.ts';
 import { readAll } from '../../resource.ts';
-import { APPS, SESSIONS } from '../../resources.ts';
+import { APPS, SESSIONS, shownSession } from '../../resources.ts';
 import { shellPath, shortPath } from '../../terminal/paths.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 import { formatAge, formatDuration } from '../../terminal/units.ts';
@@ -255,7 +254,7 @@ export async function checkDaemon(dataDirectory: string, surroundings: Surroundi
   const { url, pid } = daemon;
   let status: SystemStatus;
   try {
-    status = await new Client(daemon).get<SystemStatus>('/svc/_system', { timeoutMs: LIMITS.helloMs });
+    status = await new Client(daemon).call('GET /svc/_system', {}, { timeoutMs: LIMITS.helloMs });
   } catch (error) {
     if (!(error instanceof GatewayError)) {
       const fix = `Start it again: svc serve --data-dir ${shellPath(shown)}`;

@@ -1,8 +1,6 @@
 /** `svc backup ls`, `now` and `verify` of what the gateway keeps in its own folder. */
 import { basename, dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { route } from '../../../protocol/http/addresses.ts';
-import type { BackupFile, BackupStatus } from '../../../protocol/routes/operations/backups-rows.ts';
 import { formatBytes } from '../../../protocol/text/units.ts';
 import { BACKUP_EXTENSION } from '../../../storage/backup/format.ts';
 import type { CommandContext } from '../../command.ts';
@@ -31,7 +29,7 @@ export async function listKept(context: CommandContext): Promise<void> {
 
 /** The backups may be on a disk that is not mounted. */
 async function reasonForNone(client: Client): Promise<string> {
-  const { lastSuccess } = await client.get<BackupStatus>('/svc/_backups');
+  const { lastSuccess } = await client.call('GET /svc/_backups');
   if (lastSuccess === null) return BACKUPS.none();
   const folder = dirname(lastSuccess.file);
   return `The backups that were made in ${folder} are missing. Is its disk mounted? If it is, make one: svc backup now`;
@@ -42,12 +40,12 @@ export async function makeKept(context: CommandContext): Promise<void> {
   const { args, terminal, connect } = context;
   args.endsAt(1, () => `svc backup ${args.at(0)}`);
   const client = connect();
-  const before = await client.post<BackupStatus>('/svc/_backups/files');
+  const before = await client.call('POST /svc/_backups/files');
   if (terminal.interactive) terminal.hint('Making a backup …');
   let status = before;
   while (status.running) {
     await sleep(ASKED_AGAIN_MS);
-    status = await client.get<BackupStatus>('/svc/_backups');
+    status = await client.call('GET /svc/_backups');
   }
   const { lastSuccess, lastFailure } = status;
   if (lastFailure !== null && lastFailure.at !== before.lastFailure?.at)
@@ -63,7 +61,7 @@ export async function makeKept(context: CommandContext): Promise<void> {
 /** The gateway reads the file; its error says what is wrong. */
 export async function verifyKept({ terminal, connect }: CommandContext, name: string): Promise<void> {
   if (terminal.interactive) terminal.hint('The gateway reads it …');
-  const kept = await connect().post<BackupFile>(route`/svc/_backups/files/${name}/verify`);
+  const kept = await connect().call('POST /svc/_backups/files/:name/verify', { params: { name } });
   terminal.answer(kept, () => {
     terminal.done(`${terminal.style('bold', kept.name)} is intact`);
     terminal.facts({ file: kept.file, archive: formatBytes(kept.bytes) });

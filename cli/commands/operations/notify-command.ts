@@ -1,5 +1,4 @@
 /** `svc notify`: the ways by which notices reach people, and a test of them. */
-import type { TestResult } from '../../../protocol/routes/operations/notices-rows.ts';
 import { type CommandContext, type RunCommand, runVerb } from '../../command.ts';
 import { CommandError } from '../../failure.ts';
 import { readAll, showList } from '../../resource.ts';
@@ -17,7 +16,7 @@ async function test({ args, terminal, connect }: CommandContext): Promise<void> 
   const channel = args.optionalAt(1);
   args.endsAt(2, () => 'svc notify test [channel]');
   const body = channel === undefined ? {} : { channel };
-  const { results } = await connect().post<{ results: TestResult[] }>('/svc/_notices/test', body);
+  const { results } = await connect().call('POST /svc/_notices/test', { body });
   if (results.length === 0) throw new CommandError('Notices reach nobody.', NOTICES_HOW);
   terminal.answer({ results }, () => {
     for (const { channel, ok } of results) if (ok) terminal.done(`${terminal.style('bold', channel)} took the test`);

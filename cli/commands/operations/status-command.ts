@@ -36,7 +36,7 @@ export async function status({ args, terminal, connect }: CommandContext): Promi
   const draw = (now: SystemStatus) => drawStatus(now, terminal.columns, terminal.style);
   const isWatched = args.has('watch') && !terminal.json;
   do {
-    const now = await client.get<SystemStatus>('/svc/_system');
+    const now = await client.call('GET /svc/_system');
     if (isWatched) {
       terminal.screen(draw(now));
       await sleep(REFRESH_MS);

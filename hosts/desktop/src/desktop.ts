@@ -6,7 +6,6 @@ import { whoListens } from '../../../cli/gateway/listener.ts';
 import { makeLink } from '../../../cli/gateway/page-links.ts';
 import { readAll } from '../../../cli/resource.ts';
 import { APPS } from '../../../cli/resources.ts';
-import { route } from '../../../protocol/http/addresses.ts';
 import { DEFAULTS, LIMITS } from '../../../protocol/limits.ts';
 import { CrashLog } from './crash-log.ts';
 import { addressOf, EntryError, Gateways, isOpenToNetwork, LOCAL, type Profile } from './gateways.ts';
@@ -97,7 +96,7 @@ export class Desktop {
         if (Date.now() - open.signedInAt < SIGN_IN_MS) return;
       }
       // An error here names the app; the window would only show an error page.
-      if (app !== null) await client.get(route`/svc/_apps/${app}`);
+      if (app !== null) await client.call('GET /svc/_apps/:id', { params: { id: app } });
       const link = await makeLink(client, app === null ? undefined : { app });
       const window = open?.window ?? (await this.#newWindow(key, gateway, new URL(link.url).origin));
       this.#windows.set(key, { window, signedInAt: Date.now() });

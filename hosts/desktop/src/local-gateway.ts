@@ -93,7 +93,7 @@ export class LocalGateway {
     // After an update its processes would start with code that is not its own.
     if (found.version !== this.#shell.version) return false;
     try {
-      await withToken(found, token).get('/svc/_apps');
+      await withToken(found, token).call('GET /svc/_apps');
       return true;
     } catch (error) {
       if (error instanceof GatewayError && error.status === 401) return false;
