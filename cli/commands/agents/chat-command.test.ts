@@ -1,6 +1,7 @@
 /** `svc chat` and `svc agents` against an HTTP server that speaks the gateway's routes. */
 import assert from 'node:assert/strict';
 import { truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
@@ -14,6 +15,7 @@ import {
   svc,
   temporaryFolder,
 } from '../../../testing/command-line.ts';
+import { complete } from '../../complete.ts';
 import { EXIT } from '../../failure.ts';
 
 const START: TurnEvent = { type: 'assistant.start', turnId: 't1', runner: 'codex', model: 'gpt-5' };
@@ -249,6 +251,16 @@ test('a conversation about code continues by its name, in its mode', async (t) =
   assert.match(refused.stderr, /"list" is about code: its mode is full\.\n {2}Omit --window/);
   const { stdout } = await svc(['chat', 'notes', 'And now?', '--window', 'list', '--json'], { env });
   assert.deepEqual(JSON.parse(stdout.split('\n')[0] ?? ''), { type: 'conversation', conversationId: 'list' });
+});
+
+test('a conversation that was made without a message has no title, and is listed and completed', async (t) => {
+  const untitled = { conversationId: 'list', title: null, counts: { turns: 0 }, updatedAt: 2 };
+  const { env } = await gatewayWith(t, { [CONVERSATIONS]: { json: [untitled] } });
+  const { code, stdout, stderr } = await svc(['chats', 'notes'], { env });
+  assert.equal(code, EXIT.ok, stderr);
+  assert.match(stdout, /^list +full +0 /m);
+  const surroundings = { env, cwd: tmpdir(), platform: 'linux' } as const;
+  assert.deepEqual(await complete(['chats', 'show', 'notes', 'l'], surroundings), ['list\t']);
 });
 
 test('a new name begins a conversation and lists the existing ones', async (t) => {
