@@ -19,7 +19,7 @@ type VersionFilesOptions = {
 };
 
 /** `from` is the version that it is compared with, null where none is live; `files` is what changes from that to the other. */
-export type VersionDiff = { from: string | null; to: string; files: GitFileDiff[] };
+type VersionDiff = { from: string | null; to: string; files: GitFileDiff[] };
 
 export class VersionFiles {
   readonly #options: VersionFilesOptions;

@@ -30,7 +30,7 @@ type DataRepairOptions = {
   log: Logger;
 };
 
-export type RepairResult = AnswerOf<typeof repairApp>;
+type RepairResult = AnswerOf<typeof repairApp>;
 
 export class DataRepair {
   readonly #options: DataRepairOptions;
