@@ -296,8 +296,8 @@ import { put } from './bridge/upload.js';
   /** Another version is live. A page that would rather choose the moment prevents `svc:newversion`, and reloads by itself. */
   function renew() {
     clearInterval(waiting);
-    const told = new CustomEvent('svc:newversion', { bubbles: true, cancelable: true });
-    if (!document.dispatchEvent(told)) return;
+    const event = new CustomEvent('svc:newversion', { bubbles: true, cancelable: true });
+    if (!document.dispatchEvent(event)) return;
     const whenIdle = () => {
       if (isBusy()) return;
       clearInterval(waiting);

@@ -65,8 +65,8 @@
     errors = [];
     more = 0;
     // A page that goes has no time for that.
-    const told = document.visibilityState === 'hidden' ? found : await Promise.all(found.map(inSource));
-    const body = JSON.stringify({ errors: told, more: others });
+    const reported = document.visibilityState === 'hidden' ? found : await Promise.all(found.map(inSource));
+    const body = JSON.stringify({ errors: reported, more: others });
     const headers = { 'content-type': 'application/json' };
     try {
       const { status } = await svc.fetch(reports, { method: 'POST', headers, body, keepalive: true });

@@ -47,8 +47,8 @@ async function send(request: Sending): Promise<Response & Answer> {
     throw lost(onSent && 'The connection ended before it was stored.');
   }
   const { status } = response;
-  const told: unknown = AWAY.has(status) ? await jsonOf(response.clone()) : null;
-  if (AWAY.has(status) && !errorIn(told)) throw lost();
+  const errorBody: unknown = AWAY.has(status) ? await jsonOf(response.clone()) : null;
+  if (AWAY.has(status) && !errorIn(errorBody)) throw lost();
   if (isLost) {
     isLost = false;
     dispatchEvent(new Event(BACK));

@@ -22,7 +22,7 @@ const quoted = <const W extends readonly string[]>(...allowed: W) => ({
   enum: allowed,
   wanted: `one of ${allowed.map((word) => `"${word}"`).join(', ')}`,
 });
-const told = <const S extends object>(schema: S, wanted: string) => ({ ...schema, wanted });
+const describedAs = <const S extends object>(schema: S, wanted: string) => ({ ...schema, wanted });
 
 /** Texts by names. */
 const texts = (name: RegExp, value: RegExp, wanted: string) =>
@@ -97,7 +97,7 @@ const recipients = {
   anyOf: [sender, { type: 'array', items: sender, minItems: 1, maxItems: MAX_CHANNELS }],
   wanted: `a mail address, or a list of 1 to ${MAX_CHANNELS} of them`,
 } as const;
-const MAIL = told(
+const MAIL = describedAs(
   closed({
     url: formatted('mail server', 'the address of a mail server, such as "smtps://user:password@mail.example.org"'),
     from: { ...sender, wanted: 'a mail address, such as "svc <svc@example.org>"' },
@@ -139,7 +139,7 @@ export const KEYS = {
   /** Where the git store is; null: the tarball backend. */
   appsStoreRoot: text,
   /** The author of commits in the git store. */
-  commitAuthor: told(
+  commitAuthor: describedAs(
     closed({ name: GIT_WORD, email: GIT_WORD }),
     '{ "name", "email" } of one line each, without < and >',
   ),
@@ -183,14 +183,14 @@ export const KEYS = {
     'a list of addresses and networks, such as "10.0.0.0/8"',
   ),
   /** Calls that visitors of one address may make to public tools in a minute. */
-  publicLimits: told(closed({}, { reads: calls, writes: calls }), '{ "reads", "writes" }, calls in a minute'),
+  publicLimits: describedAs(closed({}, { reads: calls, writes: calls }), '{ "reads", "writes" }, calls in a minute'),
   /** Where `ctx.fetch` may connect to. */
-  egress: told(closed({}, { allow: hosts, deny: hosts }), '{ "allow": [...], "deny": [...] }, lists of hosts'),
+  egress: describedAs(closed({}, { allow: hosts, deny: hosts }), '{ "allow": [...], "deny": [...] }, lists of hosts'),
   /** How long a browser stays signed in; null: as the console sets it, at first 12. */
   signInHours: SIGN_IN_HOURS,
   trashDays: integer(0, 3650),
   /** When backups are made, how many are kept, and where: 7 in `backups` by default. `dir` is relative to the data directory. */
-  backups: told(BACKUP_SCHEDULE, '{ "cron", "keep"?, "dir"? }'),
+  backups: describedAs(BACKUP_SCHEDULE, '{ "cron", "keep"?, "dir"? }'),
   /** The mail server and the addresses of notices; null: no mail. */
   mail: MAIL,
   /** Further ways by which notices reach people. */
@@ -209,7 +209,7 @@ export const KEYS = {
   /** Log format of `svc serve`; `auto`: text on a terminal, else JSON. */
   logFormat: quoted('auto', 'json', 'pretty'),
   /** Null: standard error. `path` is relative to the data directory; `keep` older files of `maxMb` MiB stay beside it. */
-  logFile: told(
+  logFile: describedAs(
     closed({ path: text }, { maxMb: integer(1, 10_000), keep: integer(1, 1000) }),
     '{ "path", "maxMb"?, "keep"? }',
   ),

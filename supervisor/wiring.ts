@@ -84,7 +84,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       secrets: (app) => secrets.given(app),
       keepBlob: (...asked) => blobs.keep(...asked),
       notice: (...sent) => notices.answer(...sent),
-      onGaveUp: (...told) => failures.gaveUp(...told),
+      onGaveUp: (...crash) => failures.gaveUp(...crash),
       onStarted: (app) => failures.started(app),
     });
     const { changes, commits, results, tree, treeReady, databases } = processes;

@@ -72,7 +72,7 @@ async function openPlace(now: number): Promise<Place> {
 }
 
 function preparedApp(): Prepared {
-  const told = process.env.SVC_TEST;
-  if (told === undefined) throw new Error('Run the tests of an app with: svc test <dir>');
-  return JSON.parse(told) as Prepared;
+  const prepared = process.env.SVC_TEST;
+  if (prepared === undefined) throw new Error('Run the tests of an app with: svc test <dir>');
+  return JSON.parse(prepared) as Prepared;
 }

@@ -90,8 +90,8 @@ export class TestApp {
     const answer = await this.#tool('svc_write', { action: name, input }, caller);
     const { status, body } = answer as { status: number; body: unknown };
     if (status < 400) return body;
-    const told = { code: 'ACTION_FAILED', message: `The action ${name} answered with status ${status}.` };
-    throw withStackOf(new AppError(status, { ...told, ...errorMembers(body) }, body), undefined, '', caller);
+    const fallback = { code: 'ACTION_FAILED', message: `The action ${name} answered with status ${status}.` };
+    throw withStackOf(new AppError(status, { ...fallback, ...errorMembers(body) }, body), undefined, '', caller);
   }
 
   /** Runs one SQL statement: rows as objects, or how many rows it changed. */
@@ -225,8 +225,8 @@ export class TestApp {
   #failure(status: number, answer: unknown, caller: string, traceId?: string): AppError {
     const { error, runId } = (answer ?? {}) as { error?: ErrorBody; runId?: string };
     if (error === undefined) {
-      const told = { code: 'WEBHOOK_FAILED', message: `The webhook answered with status ${status}.` };
-      return withStackOf(new AppError(status, { ...told, ...errorMembers(answer) }, answer), undefined, '', caller);
+      const fallback = { code: 'WEBHOOK_FAILED', message: `The webhook answered with status ${status}.` };
+      return withStackOf(new AppError(status, { ...fallback, ...errorMembers(answer) }, answer), undefined, '', caller);
     }
     const entry = this.logs.find(
       (one) => one.err !== undefined && (runId === undefined ? one.traceId === traceId : one.runId === runId),

@@ -318,8 +318,8 @@ export class DraftFollower {
 
   /** What is wrong with the first of these files, and how many more there are. */
   async #titlesOf(faults: FileFault[]): Promise<string[]> {
-    const told = await Promise.all(faults.slice(0, LISTED).map(({ error }) => explain(error, this.#client, {})));
-    const titles = told.map(({ title }) => title);
+    const explained = await Promise.all(faults.slice(0, LISTED).map(({ error }) => explain(error, this.#client, {})));
+    const titles = explained.map(({ title }) => title);
     const rest = faults.length - titles.length;
     return rest === 0 ? titles : [...titles, `and ${plural(rest, 'more file')}`];
   }

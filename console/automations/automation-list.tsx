@@ -22,9 +22,9 @@ function useAutomations(app?: string): Polled<Automations> & { put: (row: Automa
   const query = app === undefined ? '' : `?app=${encodeURIComponent(app)}`;
   const read = usePolled((signal) => readAutomations(query, signal), `automations${query}`, READ_MS);
   /** Rows that an answer changed since the list was read. */
-  const [told, setTold] = useState<{ of: Automations | undefined; rows: ReadonlyMap<string, AutomationRow> }>();
-  const known = told !== undefined && told.of === read.value ? told.rows : new Map<string, AutomationRow>();
-  const put = (row: AutomationRow) => setTold({ of: read.value, rows: new Map(known).set(row.ref, row) });
+  const [changed, setChanged] = useState<{ of: Automations | undefined; rows: ReadonlyMap<string, AutomationRow> }>();
+  const known = changed !== undefined && changed.of === read.value ? changed.rows : new Map<string, AutomationRow>();
+  const put = (row: AutomationRow) => setChanged({ of: read.value, rows: new Map(known).set(row.ref, row) });
   useRunsStream(query, read.reload, read.reload);
   const value = read.value && { ...read.value, rows: read.value.rows.map((row) => known.get(row.ref) ?? row) };
   return { ...read, value, put };

@@ -75,11 +75,11 @@ export function giveCalls(svc, { read, write, describe, keepsKeys, written }) {
     const call = once && keepsKeys ? sendOnce(action, input) : write(action, input, { unanswered: UNKNOWN });
     const { status, body } = await writing(call);
     if (status < 400) return body;
-    const told = { code: 'ACTION_FAILED', message: `The action ${action} answered with status ${status}.` };
+    const error = { code: 'ACTION_FAILED', message: `The action ${action} answered with status ${status}.` };
     for (const member of ['code', 'message', 'path']) {
-      if (typeof body?.[member] === 'string') told[member] = body[member];
+      if (typeof body?.[member] === 'string') error[member] = body[member];
     }
-    throw new SvcError(status, told, body);
+    throw new SvcError(status, error, body);
   };
 
   /** The app's manifest, or one tool of it: `describe({ action: 'add' })`. */

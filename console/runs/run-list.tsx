@@ -25,7 +25,7 @@ export function RunList({ query }: { query: URLSearchParams }) {
   const first = usePolled((signal) => get<ShownRun[]>(`/svc/_runs?limit=${PAGE}&${search}`, signal), search, 0);
   const [changed, setChanged] = useState<{ search: string; runs: readonly (ShownRun | RunRecord)[] }>();
   const [earlier, setEarlier] = useState<{ search: string; runs: readonly ShownRun[]; isAll: boolean }>();
-  const told = changed?.search === search ? changed.runs : [];
+  const streamed = changed?.search === search ? changed.runs : [];
   const before = earlier?.search === search ? earlier : { runs: [], isAll: false };
 
   filter.delete('state');
@@ -40,7 +40,7 @@ export function RunList({ query }: { query: URLSearchParams }) {
   );
 
   if (!first.value) return first.error ? <Problem error={first.error} retry={first.reload} /> : <Loading />;
-  const runs = merged([...before.runs, ...first.value], told, query.get('state'));
+  const runs = merged([...before.runs, ...first.value], streamed, query.get('state'));
   const isAll = before.isAll || (before.runs.length === 0 && first.value.length < PAGE);
   const more = () =>
     get<ShownRun[]>(`/svc/_runs?limit=${PAGE}&${search}&before=${runs.at(-1)?.runId ?? ''}`).then(
@@ -80,10 +80,10 @@ export function RunList({ query }: { query: URLSearchParams }) {
 /** Newest first, each once. A stream may be ahead of an answer that was under way; a run that has ended stays ended. */
 function merged(
   read: readonly ShownRun[],
-  told: readonly (ShownRun | RunRecord)[],
+  streamed: readonly (ShownRun | RunRecord)[],
   state: string | null,
 ): (ShownRun | RunRecord)[] {
-  const runs = new Map<string, ShownRun | RunRecord>(told.map((run) => [run.runId, run]));
+  const runs = new Map<string, ShownRun | RunRecord>(streamed.map((run) => [run.runId, run]));
   for (const run of read) if (!runs.get(run.runId)?.endedAt) runs.set(run.runId, run);
   return [...runs.values()]
     .filter((run) => state === null || state === '' || run.state === state)

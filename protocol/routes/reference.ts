@@ -111,8 +111,8 @@ function membersOf(json: Schema, title: string, explained: Map<string, string>):
 
 function meanings(schema: Schema, at: string): string[][] {
   const { properties = {}, items, anyOf = [], says = '', wanted = '' } = schema;
-  const told = [schema.enum === undefined ? '' : capital(wanted), says].filter(Boolean).join('. ');
-  const own = at !== '' && told !== '' ? [[`\`${at}\``, told]] : [];
+  const meaning = [schema.enum === undefined ? '' : capital(wanted), says].filter(Boolean).join('. ');
+  const own = at !== '' && meaning !== '' ? [[`\`${at}\``, meaning]] : [];
   const inner = Object.entries(properties).flatMap(([name, one]) => meanings(one, at === '' ? name : `${at}.${name}`));
   const rows = items === undefined ? [] : meanings(items, at === '' ? '' : `${at}[]`);
   return [...own, ...inner, ...rows, ...anyOf.flatMap((one) => meanings(one, at))];

@@ -27,7 +27,7 @@ export class FolderChanges {
   readonly #watch: FolderWatch;
   #first: Snapshot = new Map();
   #last: Snapshot = new Map();
-  readonly #told = new Map<string, FileChange['status']>();
+  readonly #reported = new Map<string, FileChange['status']>();
   #checking: Promise<void> = Promise.resolve();
   #settling: NodeJS.Timeout | null = null;
 
@@ -80,10 +80,10 @@ export class FolderChanges {
     for (const path of new Set([...this.#last.keys(), ...snapshot.keys()])) {
       if (this.#last.get(path) === snapshot.get(path)) continue;
       const status = statusOf(this.#first.has(path), snapshot.has(path));
-      const told = this.#told.get(path);
+      const reported = this.#reported.get(path);
       // Its creation was never reported, so its removal is not either.
-      if (status === told || (status === 'removed' && told === undefined && !this.#first.has(path))) continue;
-      this.#told.set(path, status);
+      if (status === reported || (status === 'removed' && reported === undefined && !this.#first.has(path))) continue;
+      this.#reported.set(path, status);
       this.#tell({ path, status });
     }
     this.#last = snapshot;

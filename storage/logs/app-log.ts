@@ -123,8 +123,8 @@ export class AppLogs {
     const topics = keys.map((key) => this.#topics.get(key)).filter((topic) => topic && topic.followers > 0);
     const entry = topics.length === 0 ? undefined : parseEntry(line);
     if (!entry) return;
-    const told = { app, line: JSON.stringify(entry) };
-    for (const topic of topics) topic?.append(told);
+    const logged = { app, line: JSON.stringify(entry) };
+    for (const topic of topics) topic?.append(logged);
   }
 
   #drop(app: string, lines: number): void {

@@ -57,9 +57,9 @@ export class Sessions {
   readonly #options: Required<SessionsOptions>;
   readonly #folders: SessionFolders;
   readonly #serial = new SerialByKey();
-  readonly #edited: ((sessionId: string, app: string) => void)[] = [];
-  readonly #closed: ((sessionId: string) => Promise<void>)[] = [];
-  readonly #publishing: ((sessionId: string) => Promise<void>)[] = [];
+  readonly #editedListeners: ((sessionId: string, app: string) => void)[] = [];
+  readonly #closedListeners: ((sessionId: string) => Promise<void>)[] = [];
+  readonly #publishingListeners: ((sessionId: string) => Promise<void>)[] = [];
   /** Operations under way, by session id. */
   readonly #underWay = new Map<string, Set<Promise<unknown>>>();
   /** Sessions that accept no new operation. */
@@ -93,18 +93,18 @@ export class Sessions {
   }
 
   /** Called after an app's files were changed through these methods. */
-  onEdited(told: (sessionId: string, app: string) => void): void {
-    this.#edited.push(told);
+  onEdited(listener: (sessionId: string, app: string) => void): void {
+    this.#editedListeners.push(listener);
   }
 
   /** Called when a session is about to be removed, which waits for their promises. */
-  onClosed(told: (sessionId: string) => Promise<void>): void {
-    this.#closed.push(told);
+  onClosed(listener: (sessionId: string) => Promise<void>): void {
+    this.#closedListeners.push(listener);
   }
 
   /** Called before an app of a session is published, which waits for their promises. */
-  onPublishing(told: (sessionId: string) => Promise<void>): void {
-    this.#publishing.push(told);
+  onPublishing(listener: (sessionId: string) => Promise<void>): void {
+    this.#publishingListeners.push(listener);
   }
 
   /**
@@ -222,7 +222,7 @@ export class Sessions {
       await Promise.allSettled(this.#underWay.get(id) ?? []);
       await removeSession(store, id);
       this.#folders.forget(id);
-      for (const told of this.#closed) await told(id);
+      for (const listener of this.#closedListeners) await listener(id);
       // It is closed even if its name stays, which the next session of this id takes over.
       await git('branch', { name: branchOf(id), to: null }).catch((error: unknown) => {
         log.warn({ session: id, err: error }, 'The branch of a closed session could not be removed.');
@@ -405,7 +405,7 @@ export class Sessions {
     id: string,
     { app = null, ...options }: PublishOptions & { app?: string | null },
   ): Promise<PublishResult> {
-    for (const told of this.#publishing) await told(id);
+    for (const listener of this.#publishingListeners) await listener(id);
     const one = app ?? (await this.#onlyChanged(id));
     const published = await this.#exclusively(id, one, async () => {
       const session = await this.#folders.copyOf(id, one);
@@ -455,7 +455,7 @@ export class Sessions {
   }
 
   #tellEdited(id: string, app: string): void {
-    for (const told of this.#edited) told(id, app);
+    for (const listener of this.#editedListeners) listener(id, app);
   }
 }
 

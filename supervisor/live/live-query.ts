@@ -333,15 +333,15 @@ export class LiveQuery {
     this.#telling = true;
     const begun = this.#room.clock.elapsed();
     let turn = begun;
-    let told = 0;
+    let count = 0;
     while (this.#news !== null) {
       const first = this.#news;
       this.#news = null;
       for (const [{ follower }, since] of this.#members) {
         const { state, asOf } = (this.#news ?? first) as News;
         if (since <= asOf) follower.tell(state);
-        told += 1;
-        if (told % TOLD_BETWEEN_LOOKS === 0 && this.#room.clock.elapsed() - turn > LIMITS.turnMs) {
+        count += 1;
+        if (count % FOLLOWERS_BETWEEN_LOOKS === 0 && this.#room.clock.elapsed() - turn > LIMITS.turnMs) {
           await nextTurn();
           turn = this.#room.clock.elapsed();
         }
@@ -353,7 +353,7 @@ export class LiveQuery {
   }
 }
 
-const TOLD_BETWEEN_LOOKS = 64;
+const FOLLOWERS_BETWEEN_LOOKS = 64;
 
 function union(one: Set<string> | 'all', other: Written): Set<string> | 'all' {
   if (one === 'all' || other === 'all') return 'all';

@@ -148,10 +148,10 @@ export class McpSession {
       gone: () => this.#appGone(),
     });
     reader.write(OPENING);
-    const told = Number(lastId);
+    const lastChange = Number(lastId);
     this.subscriptions.tell(
       reader,
-      Number.isSafeInteger(told) && told <= this.subscriptions.latest ? told : 0,
+      Number.isSafeInteger(lastChange) && lastChange <= this.subscriptions.latest ? lastChange : 0,
       (notification, change) => `id: ${change}\n${messageEvent(notification)}`,
     );
     reader.onEnd(() => {

@@ -166,7 +166,7 @@ export class McpServer {
     if (isRecord(meta) && asksByForm(meta[`${META}clientCapabilities`]))
       return this.#confirmations.byResult(asker, { name: String(name), args, responses, state });
     if (!sessionAsks(asker.session)) return undefined;
-    if (answer !== null) return begun(this.#confirmations.byRequest(asker, (told) => answer.tell(told)));
+    if (answer !== null) return begun(this.#confirmations.byRequest(asker, (question) => answer.tell(question)));
     return async (asked) => {
       throw notConfirmed(asked, 'unanswered');
     };
@@ -213,8 +213,10 @@ export class McpServer {
     } catch (error) {
       const { log } = this.#options;
       const isResource = error instanceof RefusedResource;
-      const told = JSON.stringify(isResource ? resourceError(error.cause, error.uri, log) : protocolError(error, log));
-      exchange.send(200, {}, `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"error":${told}}`, JSON_HEADERS);
+      const errorText = JSON.stringify(
+        isResource ? resourceError(error.cause, error.uri, log) : protocolError(error, log),
+      );
+      exchange.send(200, {}, `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"error":${errorText}}`, JSON_HEADERS);
     }
     return true;
   }

@@ -114,11 +114,11 @@ export class Subscriptions {
     for (const list of lists) this.#changes.append({ method: `notifications/${list}/list_changed` });
   }
 
-  /** Sends changes from now on, first those after the change of number `told`, each as `textOf` says. */
-  tell(reader: EventReader, told: number, textOf: (notification: Notification, id: number) => string): void {
+  /** Sends changes from now on, first those after the change of number `after`. `textOf` makes the text of each. */
+  tell(reader: EventReader, after: number, textOf: (notification: Notification, id: number) => string): void {
     const take = ({ notification, id }: { notification: Notification; id: number }): boolean =>
       reader.deliver(Buffer.from(textOf(notification, id)));
-    reader.add(this.#changes.follow({ take, ended: () => reader.end() }, told));
+    reader.add(this.#changes.follow({ take, ended: () => reader.end() }, after));
   }
 
   /** Ends all of them, with the streams that they are told to, and accepts no new ones. */

@@ -34,7 +34,11 @@ export class FailureNotices {
     });
     if (state === 'ok') {
       const text = (since: number) => `It had failed since ${moment(since)}.`;
-      notices.well(key, (since) => ({ ...about(), title: `${automationName(ref)} works again`, text: text(since) }));
+      notices.recovered(key, (since) => ({
+        ...about(),
+        title: `${automationName(ref)} works again`,
+        text: text(since),
+      }));
       return;
     }
     const text = `${error?.message ?? 'The run failed.'}\n\n${ONCE}`;
@@ -50,7 +54,7 @@ export class FailureNotices {
       return;
     }
     const text = (since: number) => `The last one is good and verified. They had failed since ${moment(since)}.`;
-    notices.well(BACKUP, (since) => ({ ...about(), title: 'Backups work again', text: text(since) }));
+    notices.recovered(BACKUP, (since) => ({ ...about(), title: 'Backups work again', text: text(since) }));
   }
 
   /** The app takes no calls any more; `why` and how its thread ended the last time. Drafts are for their authors only. */
@@ -64,7 +68,7 @@ export class FailureNotices {
   /** A thread of the app runs. */
   started(app: string): void {
     const text = (since: number) => `It takes calls. It was quarantined since ${moment(since)}.`;
-    this.#options.notices.well(keyOf(app), (since) => ({
+    this.#options.notices.recovered(keyOf(app), (since) => ({
       ...this.#aboutApp(app),
       title: 'Works again',
       text: text(since),

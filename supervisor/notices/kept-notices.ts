@@ -18,7 +18,7 @@ const SCHEMA = `
   CREATE TABLE IF NOT EXISTS told_failures (key TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID`;
 const TABLES = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'told_failures'";
 
-export type Kept = { waiting: { channel: string; notice: Notice }[]; told: Map<string, number> };
+export type Kept = { waiting: { channel: string; notice: Notice }[]; failures: Map<string, number> };
 
 /** Every statement here may run twice: see `retryIfWriterLost`. */
 export class KeptNotices {
@@ -34,14 +34,14 @@ export class KeptNotices {
 
   /** Those of the gateways before this one, oldest first. Makes no table. */
   async read(): Promise<Kept> {
-    if ((await retryIfWriterLost(() => this.#db.get(TABLES))) === null) return { waiting: [], told: new Map() };
-    const rows = await retryIfWriterLost(() =>
+    if ((await retryIfWriterLost(() => this.#db.get(TABLES))) === null) return { waiting: [], failures: new Map() };
+    const notices = await retryIfWriterLost(() =>
       this.#db.all('SELECT channel, notice FROM notices ORDER BY id, channel'),
     );
-    const told = await retryIfWriterLost(() => this.#db.all('SELECT key, at FROM told_failures'));
+    const rows = await retryIfWriterLost(() => this.#db.all('SELECT key, at FROM told_failures'));
     return {
-      waiting: rows.map(({ channel, notice }) => ({ channel: String(channel), notice: JSON.parse(String(notice)) })),
-      told: new Map(told.map(({ key, at }) => [String(key), Number(at)])),
+      waiting: notices.map(({ channel, notice }) => ({ channel: String(channel), notice: JSON.parse(String(notice)) })),
+      failures: new Map(rows.map(({ key, at }) => [String(key), Number(at)])),
     };
   }
 
@@ -61,11 +61,11 @@ export class KeptNotices {
     void this.#write([['DELETE FROM notices WHERE channel = ?', [channel]]]);
   }
 
-  told(key: string, at: number): void {
+  keepFailure(key: string, at: number): void {
     void this.#write([['INSERT OR IGNORE INTO told_failures (key, at) VALUES (?, ?)', [key, at]]]);
   }
 
-  forget(keys: readonly string[]): void {
+  forgetFailures(keys: readonly string[]): void {
     void this.#write(keys.map((key) => ['DELETE FROM told_failures WHERE key = ?', [key]]));
   }
 

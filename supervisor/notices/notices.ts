@@ -42,7 +42,14 @@ export type NoticesOptions = {
 };
 
 /** A failure, or its end: `key` is the same for both. */
-type Told = { key: string; kind: NoticeKind; app: Notice['app']; title: string; text: string; url: string | null };
+type FailureReport = {
+  key: string;
+  kind: NoticeKind;
+  app: Notice['app'];
+  title: string;
+  text: string;
+  url: string | null;
+};
 
 /** Counted for failures of the gateway itself. */
 const GATEWAY = '_gateway';
@@ -55,8 +62,8 @@ export class Notices {
   readonly #channels = new Map<string, Channel>();
   readonly #sent: HourlyLimit;
   readonly #failed: HourlyLimit;
-  /** Key of a failure that people were told of → since when. */
-  #told = new Map<string, number>();
+  /** Key of a failure that people got a notice of → when. */
+  #reportedFailures = new Map<string, number>();
   #opening: Promise<void> = Promise.resolve();
   #isOpen = true;
   #stopped = false;
@@ -116,36 +123,36 @@ export class Notices {
     }
   }
 
-  /** People are told once, until it is well again. */
-  failed(told: Told): void {
+  /** Sends a notice once, until it works again. */
+  failed(report: FailureReport): void {
     void this.#opening.then(async () => {
-      if (this.#channels.size === 0 || this.#told.has(told.key) || !this.#mayTell(told)) return;
+      if (this.#channels.size === 0 || this.#reportedFailures.has(report.key) || !this.#mayTell(report)) return;
       const at = this.#now();
-      this.#told.set(told.key, at);
-      this.#kept.told(told.key, at);
-      await this.#deliver(this.#noticeOf(told, false));
+      this.#reportedFailures.set(report.key, at);
+      this.#kept.keepFailure(report.key, at);
+      await this.#deliver(this.#noticeOf(report, false));
     });
   }
 
-  /** It works: those who were told of its failure are told that too. `told` says since when it had failed. */
-  well(key: string, told: (since: number) => Omit<Told, 'key'>): void {
+  /** It works again. People who got a notice of its failure get one of that too; `reportOf` gets the time since which it had failed. */
+  recovered(key: string, reportOf: (since: number) => Omit<FailureReport, 'key'>): void {
     // Nearly always.
-    if (this.#isOpen && !this.#told.has(key)) return;
+    if (this.#isOpen && !this.#reportedFailures.has(key)) return;
     void this.#opening.then(async () => {
-      const since = this.#told.get(key);
+      const since = this.#reportedFailures.get(key);
       if (since === undefined) return;
-      this.#told.delete(key);
-      this.#kept.forget([key]);
-      const said = { key, ...told(since) };
+      this.#reportedFailures.delete(key);
+      this.#kept.forgetFailures([key]);
+      const said = { key, ...reportOf(since) };
       if (this.#mayTell(said)) await this.#deliver(this.#noticeOf(said, true));
     });
   }
 
   /** An app was removed: a later one of its name has failed in nothing. */
   forget(app: string): void {
-    const keys = [...this.#told.keys()].filter((key) => key.split(' ')[1]?.split('/')[0] === app);
-    for (const key of keys) this.#told.delete(key);
-    this.#kept.forget(keys);
+    const keys = [...this.#reportedFailures.keys()].filter((key) => key.split(' ')[1]?.split('/')[0] === app);
+    for (const key of keys) this.#reportedFailures.delete(key);
+    this.#kept.forgetFailures(keys);
     for (const limit of [this.#sent, this.#failed]) limit.forget(app);
   }
 
@@ -202,8 +209,8 @@ export class Notices {
       this.#options.log.warn({ err: error }, 'The browsers that get notices could not be read.'),
     );
     if (this.#channels.size === 0) return;
-    const { waiting, told } = await this.#kept.read();
-    this.#told = told;
+    const { waiting, failures } = await this.#kept.read();
+    this.#reportedFailures = failures;
     const gone = new Set<string>();
     for (const { channel, notice } of waiting) {
       const found = this.#channels.get(channel);
@@ -251,11 +258,11 @@ export class Notices {
     );
   }
 
-  #noticeOf({ kind, app, title, text, url }: Omit<Told, 'key'>, isWell: boolean): Notice {
+  #noticeOf({ kind, app, title, text, url }: Omit<FailureReport, 'key'>, isWell: boolean): Notice {
     return { id: uuid(), at: this.#now(), kind, app, title, text, url, isWell };
   }
 
-  #mayTell({ app }: Told): boolean {
+  #mayTell({ app }: FailureReport): boolean {
     const waitMs = this.#failed.take(app?.id ?? GATEWAY);
     if (waitMs === 0) return true;
     const about = app === null ? 'the gateway' : `"${app.id}"`;

@@ -194,7 +194,7 @@ export class Specifications {
   ): ChildSpec {
     const { supervisorSocket } = this;
     const { role } = ticket;
-    const told = () => ({ supervisorSocket, ticket: this.ticket(ticket), ...bootstrap() });
-    return { name, role, entry: entryPoint(role), ...more, bootstrap: told };
+    const allBootstrap = () => ({ supervisorSocket, ticket: this.ticket(ticket), ...bootstrap() });
+    return { name, role, entry: entryPoint(role), ...more, bootstrap: allBootstrap };
   }
 }

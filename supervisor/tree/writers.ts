@@ -85,9 +85,9 @@ export class Writers {
       only: file,
       elsewhere: () => ({}),
       before: () => {
-        const told = before ?? UNKNOWN;
+        const known = before ?? UNKNOWN;
         before = null;
-        return told;
+        return known;
       },
     });
     const child = this.#create(spec, app);

@@ -128,8 +128,8 @@ export class TurnRun implements Turn {
     for (const held of this.#secrets.rest()) this.#take(held);
     const isFailure = error !== undefined && !this.#cancelled;
     if (isFailure && !this.#failed) {
-      const told = this.#secrets.clean({ type: 'error', ...errorOf(error) });
-      for (const clean of told) this.#put(clean);
+      const events = this.#secrets.clean({ type: 'error', ...errorOf(error) });
+      for (const clean of events) this.#put(clean);
     }
     this.#over = true;
     clearTimeout(this.#grace);

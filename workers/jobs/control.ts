@@ -62,11 +62,11 @@ export class Control {
     const body: ErrorBody = { code, message, ...(path === undefined ? {} : { path }) };
     const bytes = Buffer.from(JSON.stringify(body));
     // Leaves out a path that is too long.
-    const told =
+    const verdict =
       bytes.length <= TEXT_BYTES ? bytes : Buffer.from(JSON.stringify({ code, message: 'It took too long.' }));
     Atomics.store(this.#head, LENGTH, 0);
-    this.#text.set(told);
-    Atomics.store(this.#head, LENGTH, told.length);
+    this.#text.set(verdict);
+    Atomics.store(this.#head, LENGTH, verdict.length);
   }
 
   /** Null while the job writes it. */

@@ -29,8 +29,11 @@ async function run([, id, { body, dataFile, migrated, writer, maxResultBytes }]:
   } catch (error) {
     const failed = bodyOf(error);
     if (answer?.status !== SqlStatus.wrote) return [Kind.error, id, failed, elapsed()];
-    const told = new SvcError('HANDLER_ERROR', `The statement was run, but cannot be answered. ${failed.message}`);
-    return [Kind.error, id, told.toBody(), elapsed(), true];
+    const unanswerable = new SvcError(
+      'HANDLER_ERROR',
+      `The statement was run, but cannot be answered. ${failed.message}`,
+    );
+    return [Kind.error, id, unanswerable.toBody(), elapsed(), true];
   } finally {
     client?.end();
     database.close();

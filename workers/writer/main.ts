@@ -181,7 +181,7 @@ class Connection implements Asker {
   answer(id: number, value: unknown, timing?: Timing): void {
     this.#writer.answered.add(this.#link);
     try {
-      this.#link.send(timing ? [Kind.dbResult, id, value, told(timing)] : [Kind.dbResult, id, value]);
+      this.#link.send(timing ? [Kind.dbResult, id, value, monotonicTiming(timing)] : [Kind.dbResult, id, value]);
     } catch (error) {
       if (!(error instanceof FrameError)) throw error;
       this.fail(id, { code: 'SQLITE_TOOBIG', message: 'The statement was run, but its result is too large to send.' });
@@ -190,7 +190,7 @@ class Connection implements Asker {
 
   fail(id: number, error: ErrorBody, timing?: Timing): void {
     this.#writer.answered.add(this.#link);
-    this.#link.send(timing ? [Kind.dbError, id, error, told(timing)] : [Kind.dbError, id, error]);
+    this.#link.send(timing ? [Kind.dbError, id, error, monotonicTiming(timing)] : [Kind.dbError, id, error]);
   }
 
   close(reason: Error): void {
@@ -262,7 +262,7 @@ class Connection implements Asker {
   }
 }
 
-function told({ receivedAt, begunAt, endedAt, group }: Timing): WriterTiming {
+function monotonicTiming({ receivedAt, begunAt, endedAt, group }: Timing): WriterTiming {
   return [toMonotonic(receivedAt), toMonotonic(begunAt), toMonotonic(endedAt), group];
 }
 

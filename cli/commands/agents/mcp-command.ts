@@ -98,8 +98,8 @@ export async function mcp({ args, terminal, connect, subject }: CommandContext):
       const isUnknown = message.params?.name === 'svc_sql_write' && mayBeDone(error);
       const known = isUnknown ? sqlOutcomeUnknown() : error;
       const data = known instanceof SvcError ? { data: known.toBody() } : {};
-      const told = { code: NOT_ANSWERED, message: await explained(known), ...data };
-      terminal.event({ jsonrpc: '2.0', id: message.id, error: told });
+      const rpcError = { code: NOT_ANSWERED, message: await explained(known), ...data };
+      terminal.event({ jsonrpc: '2.0', id: message.id, error: rpcError });
     } finally {
       if (message.id !== undefined) running.delete(message.id);
       listening.delete(leaving);

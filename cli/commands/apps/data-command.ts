@@ -33,10 +33,10 @@ export async function live(context: CommandContext): Promise<void> {
   const input = JSON.stringify(await jsonArgument(context, 2, {}));
   const path = addressOf('GET /svc/:id/_live', { params: { id: app }, query: { query, input } });
   for await (const { event, data } of connect().follow(path, notesOfStream(terminal, `${query} of ${app}`))) {
-    const told = JSON.parse(data) as { data: unknown; error?: { code: string; message: string } };
-    if (terminal.json) terminal.event(told);
-    else if (event === 'data') printResult(terminal, told.data);
-    else terminal.note(terminal.noteStyle('yellow', `${told.error?.code}: ${told.error?.message}`));
+    const update = JSON.parse(data) as { data: unknown; error?: { code: string; message: string } };
+    if (terminal.json) terminal.event(update);
+    else if (event === 'data') printResult(terminal, update.data);
+    else terminal.note(terminal.noteStyle('yellow', `${update.error?.code}: ${update.error?.message}`));
   }
 }
 

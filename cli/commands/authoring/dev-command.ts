@@ -35,9 +35,9 @@ export async function dev(context: CommandContext): Promise<number> {
   const { files, leftOut } = scanAppFolder(folder);
   const visible = leftOut.filter(({ reason }) => reason !== 'hidden');
   const once = args.has('once');
-  const told: DevEvent[] = [];
+  const events: DevEvent[] = [];
   // With --once and --json it prints one document, like every command.
-  const tell = (event: DevEvent): void => void (once && terminal.json ? told.push(event) : show(terminal, event));
+  const tell = (event: DevEvent): void => void (once && terminal.json ? events.push(event) : show(terminal, event));
   const startSync = (): Progress => terminal.progress(`Sending ${app}`, UNSEEN_MS);
   const draft = new DraftFollower({ connect, session, name: args.text('name'), app, folder, tell, startSync });
   const tests = args.has('test') ? new FollowedTests(folder, context.env, tell) : null;
@@ -49,7 +49,7 @@ export async function dev(context: CommandContext): Promise<number> {
     const { whole, passed } = await update(draft, tests);
     const isSound = whole && (!once || (await passed));
     const facts = { app, session, preview: await draft.preview() };
-    if (terminal.json && once) terminal.document(summary(facts, whole, told));
+    if (terminal.json && once) terminal.document(summary(facts, whole, events));
     else if (terminal.json) terminal.event({ event: 'ready', ...facts, whole });
     else {
       const { style } = terminal;
@@ -119,11 +119,11 @@ function show(terminal: Terminal, event: DevEvent): void {
 }
 
 /** What `--once --json` prints. */
-function summary(facts: object, whole: boolean, told: DevEvent[]): object {
-  const { written = [], deleted = [] } = told.find((event) => event.event === 'synced') ?? {};
-  const fault = told.find((event) => event.event !== 'tests' && 'error' in event);
-  const tests = told.find((event) => event.event === 'tests');
-  const warned = told.find((event) => event.event === 'warned');
+function summary(facts: object, whole: boolean, events: DevEvent[]): object {
+  const { written = [], deleted = [] } = events.find((event) => event.event === 'synced') ?? {};
+  const fault = events.find((event) => event.event !== 'tests' && 'error' in event);
+  const tests = events.find((event) => event.event === 'tests');
+  const warned = events.find((event) => event.event === 'warned');
   const found = { ...(fault && { error: fault.error }), ...(warned && { warnings: warned.warnings }) };
   return { ...facts, whole, written, deleted, ...found, ...(tests && { tests }) };
 }

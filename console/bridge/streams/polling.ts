@@ -7,7 +7,7 @@ type Read = (query: string, input: unknown) => Promise<unknown>;
 type Live = {
   next(): { address: string; take(event: { type: string; data: string; lastEventId: string }): void };
 };
-type Told = { text: string; id: number };
+type GivenResult = { text: string; id: number };
 
 /** How often it asks while the page is seen. */
 const EVERY_MS = 5000;
@@ -20,8 +20,8 @@ export class Polling {
   readonly #changed: () => void;
   /** Query and input as JSON → the answer as JSON, the latest last. */
   readonly #reads = new Map<string, string>();
-  /** What was told of each live query, by its part of an address. */
-  readonly #told = new Map<string, Told>();
+  /** The last result of each live query that the page was given, by its part of an address. */
+  readonly #results = new Map<string, GivenResult>();
   #latest = 0;
   #timer: ReturnType<typeof setInterval> | undefined;
   #asking: Promise<void> | null = null;
@@ -81,11 +81,11 @@ export class Polling {
         ({ code, message, path, issues }) => ({ type: 'error', said: { error: { code, message, path, issues } } }),
       );
       const text = JSON.stringify(said);
-      const before = this.#told.get(part);
-      const told = before?.text === text ? before : { text, id: ++this.#latest };
-      this.#told.set(part, told);
+      const before = this.#results.get(part);
+      const result = before?.text === text ? before : { text, id: ++this.#latest };
+      this.#results.set(part, result);
       // Where it stands says which query it is.
-      const lastEventId = `${'.'.repeat(index + 1)}${told.id}`;
+      const lastEventId = `${'.'.repeat(index + 1)}${result.id}`;
       take({ type, data: JSON.stringify({ index, ...said }), lastEventId });
     });
     await Promise.all(asked);

@@ -91,8 +91,8 @@ export function eventOf(stream: string, data: Record<string, unknown>, results: 
   if (phase === 'start') return { type: 'tool.start', toolCallId, toolName: name, args, ...sqlOf(args) };
   if (phase !== 'result') return null;
   const text = results.take(String(name));
-  const told = isError === true ? { errorText: text } : { result: text };
-  return { type: 'tool.result', toolCallId, toolName: name, ok: isError !== true, ...told };
+  const outcome = isError === true ? { errorText: text } : { result: text };
+  return { type: 'tool.result', toolCallId, toolName: name, ok: isError !== true, ...outcome };
 }
 
 /** The statement, which clients show as such. */

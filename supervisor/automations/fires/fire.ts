@@ -273,7 +273,7 @@ export class Fire implements CallReply, Work {
     const { model, tools } = automation.manifest.requires;
     this.model ??= model ?? null;
     // An answer may repeat what was asked, and a secret in it be cut by the end of a part.
-    const isTold = this.redactor.text(prompt) === prompt;
+    const hasNoSecret = this.redactor.text(prompt) === prompt;
     return await this.#node('agent', model ?? 'agent', { prompt, json: asJson }, async (node) => {
       const answer = await askAgent(runner, {
         app: automation.app,
@@ -286,7 +286,7 @@ export class Fire implements CallReply, Work {
         tools,
         signal: this.signal,
         onDelta: (delta) => {
-          if (isTold && this.nodes.isOpen(node))
+          if (hasNoSecret && this.nodes.isOpen(node))
             events.publish({ type: 'node.delta', runId, ordinal: node.ordinal, delta });
         },
         onUsage: (usage, used) => {

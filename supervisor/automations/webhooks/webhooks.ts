@@ -59,8 +59,8 @@ export class Webhooks {
   readonly #keys = new Map<string, string>();
   /** Stands in for a secret that an app does not have. */
   readonly #nobodys = randomBytes(32).toString('base64');
-  /** Slugs whose owners were told that their secret is missing. */
-  readonly #told = new Set<string>();
+  /** Slugs for which the log says that their secret is missing. */
+  readonly #reportedSlugs = new Set<string>();
 
   constructor(options: WebhooksOptions) {
     const { catalog, now = Date.now, monotonic = () => performance.now() } = options;
@@ -70,7 +70,7 @@ export class Webhooks {
     catalog.onChange(() => {
       this.#gate.retain((slug) => catalog.bySlug(slug) !== undefined);
       this.#keys.clear();
-      this.#told.clear();
+      this.#reportedSlugs.clear();
     });
   }
 
@@ -183,11 +183,11 @@ export class Webhooks {
   #secretOf({ slug, automation }: Hook, name: string): string {
     const found = senderSecret(this.#options.secrets, automation.app, name);
     if ('value' in found) {
-      this.#told.delete(slug);
+      this.#reportedSlugs.delete(slug);
       return found.value;
     }
-    if (!this.#told.has(slug)) {
-      this.#told.add(slug);
+    if (!this.#reportedSlugs.has(slug)) {
+      this.#reportedSlugs.add(slug);
       const { app, id, ref, versionId } = automation;
       const head = { ts: new Date(this.#now()).toISOString(), level: 'error', app, versionId, tool: id };
       const msg = `The webhook of ${ref} refuses every request: ${found.problem}`;

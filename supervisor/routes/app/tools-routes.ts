@@ -184,8 +184,8 @@ class HttpCall implements Sink, RecordedSink {
   }
 
   #fail(error: unknown, timing: CallTiming): void {
-    const told = toSvcError(error, this.#log);
-    const shown = this.#caller instanceof Visitor ? shownToVisitors(told) : told;
+    const known = toSvcError(error, this.#log);
+    const shown = this.#caller instanceof Visitor ? shownToVisitors(known) : known;
     answerError(this.#exchange, shown, this.#log, this.#timing(timing));
   }
 

@@ -30,8 +30,8 @@ export async function promptBlocks(
       say('attachment', `The agent does not get ${attachment.name}: ${why}.`);
     }
   }
-  const told = notice === undefined ? [] : [textBlock(notice)];
-  return [...texts.map(textBlock), ...files, ...told, textBlock(message)];
+  const notices = notice === undefined ? [] : [textBlock(notice)];
+  return [...texts.map(textBlock), ...files, ...notices, textBlock(message)];
 }
 
 function fileBlock(file: PromptFile, capabilities: unknown): ContentBlock | null {

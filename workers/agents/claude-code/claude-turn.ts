@@ -121,10 +121,10 @@ export class ClaudeTurn {
       if (block.type !== 'tool_result' || toolName === undefined) continue;
       this.#tools.delete(toolCallId);
       const ok = block.is_error !== true;
-      const told = ok
+      const outcome = ok
         ? { result: resultOf(block.content, message.tool_use_result) }
         : { errorText: textOf(block.content) };
-      await this.#emit({ type: 'tool.result', toolCallId, toolName, ok, ...told });
+      await this.#emit({ type: 'tool.result', toolCallId, toolName, ok, ...outcome });
     }
   }
 

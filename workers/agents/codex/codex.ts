@@ -252,8 +252,8 @@ async function inputOf({ notice, message, attachments }: TurnOrder): Promise<Par
     const why = file.kind === 'left' ? file.why : `it is of the type ${file.type}`;
     return text(`The file ${JSON.stringify(file.name)} that goes with the message is left out: ${why}.`);
   });
-  const told = notice === undefined ? [] : [text(notice)];
-  return [...(await Promise.all(files)), ...told, text(message)];
+  const notices = notice === undefined ? [] : [text(notice)];
+  return [...(await Promise.all(files)), ...notices, text(message)];
 }
 
 async function versionOf(spec: RunnerSpec, folder: string, host: RunnerHost): Promise<string> {

@@ -90,11 +90,11 @@ export class StdioTransport implements Transport {
     const server = this.#process;
     if (this.ended !== null || !server) return;
     server.stdin?.end();
-    const told = setTimeout(() => this.#signal('SIGTERM'), LIMITS.toolServerEndMs);
-    const killed = setTimeout(() => this.#signal('SIGKILL'), LIMITS.toolServerEndMs + LIMITS.terminateMs);
+    const terminating = setTimeout(() => this.#signal('SIGTERM'), LIMITS.toolServerEndMs);
+    const killing = setTimeout(() => this.#signal('SIGKILL'), LIMITS.toolServerEndMs + LIMITS.terminateMs);
     await this.#gone;
-    clearTimeout(told);
-    clearTimeout(killed);
+    clearTimeout(terminating);
+    clearTimeout(killing);
   }
 
   /** Kills the server at once, with all its children. */
