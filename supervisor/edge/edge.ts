@@ -23,12 +23,13 @@ export type ResponseHeaders = Record<string, string | string[]>;
 /** Headers that were checked and formatted once. */
 export type ConstantHeaders = {
   readonly headers: ResponseHeaders;
-  /** The name of the first one, and all that follows it on the wire: one call to native code instead of many. */
+  /** The name of the first header. */
   readonly first: string;
+  /** The text that follows `first` on the wire, up to the last header. One call to native code writes both. */
   readonly rest: string;
-  /** The same with how long the uws edge keeps a connection. */
+  /** The same as `rest`, with the header that says how long the uws edge keeps a connection. */
   readonly restKept: string;
-  /** All of them, each behind a line break, to follow the value of another header. */
+  /** All the headers, each behind a line break. They follow the value of another header. */
   readonly lines: string;
 };
 
@@ -92,9 +93,9 @@ export type Exchange = {
    * `BAD_REQUEST` when it does not arrive within `timeoutMs` or the client goes away. Must be called as `readBody` is.
    */
   streamBody(limit: number, timeoutMs: number): Readable;
-  /** What counts the answer. Null: nothing does. */
+  /** Counts the answer. It is null where nothing does. */
   meter: AnswerMeter | null;
-  /** When the request came, on the clock of `performance.now`. The meter is told this and the kind of the route. */
+  /** The time when the request came, on the clock of `performance.now`. The meter gets this and `routeKind`. */
   begunAt: number;
   routeKind: number;
   /** Who asks, known before the route runs. */
@@ -131,9 +132,9 @@ export type Edge = {
    * uws.
    */
   adopt(descriptor: number): Promise<{ host: string; port: number }>;
-  /** Takes no new connections. Open ones live on until `close`, and are told `connection: close` with their next answer. */
+  /** Takes no new connections. Open ones live on until `close`. Their next answer has `connection: close`. */
   stopAccepting(): void;
-  /** Ends every connection, also idle ones and open streams. Their exchanges hear of it by `onAbort`. */
+  /** Ends every connection, also idle ones and open streams. `onAbort` reports it to their exchanges. */
   close(): Promise<void>;
 };
 

@@ -279,7 +279,7 @@ export abstract class BaseExchange {
     const isTooLarge = bodyBytes > this.#bodyLimit;
     const isSmall = Math.max(bodyBytes, this.#declared) <= LIMITS.smallBodyBytes;
     const isTaken = !isTooLarge && this.#room.take(bytes.length, isSmall);
-    // This very body may have been refused to make room.
+    // This body may be the one that was refused to make room.
     if (this.#onBodyError === null) {
       if (isTaken) this.#room.give(bytes.length);
       return;
@@ -454,7 +454,7 @@ function checkHeaders(headers: ResponseHeaders): void {
   }
 }
 
-/** What the uws edge says of how long it keeps an idle connection. Its native code ends it a little later. */
+/** The value of `keep-alive` on the uws edge. The native code ends an idle connection a little later. */
 export const KEPT_FOR = `timeout=${LIMITS.uwsKeepAliveMs / 1000}`;
 export const KEPT = `\r\nkeep-alive: ${KEPT_FOR}`;
 

@@ -38,7 +38,7 @@ import { ReaderWatch } from './reader-watch.ts';
 
 const HTTP_1_1: FramingRules = { chunked: true, hostRequired: true };
 const HTTP_1_0: FramingRules = { chunked: false, hostRequired: false };
-/** The size of slices in which longer bodies are sent, so that it is seen whether the client takes any. */
+/** The size of slices in which longer bodies are sent. After each, it is known whether the client takes any. */
 const SLICE_BYTES = 256 * 1024;
 const NO_BODY = Buffer.alloc(0);
 /** Bodies up to this size leave in one piece of text with their headers, which costs Node less than two pieces. */
@@ -48,7 +48,7 @@ const NOTHING = (): void => {};
 export function createNodeEdge(options: EdgeOptions): Edge {
   const state = stateOf(options);
   const unanswered = new WeakMap<Duplex, Set<ServerResponse>>();
-  /** The request that each connection is at, which is the last one whose head was read. */
+  /** The answer to the last request of each connection whose head was read. */
   const latest = new WeakMap<Duplex, ServerResponse>();
 
   const server = createServer({
@@ -72,7 +72,7 @@ export function createNodeEdge(options: EdgeOptions): Edge {
     unanswered.get(this.req.socket)?.delete(this);
   }
   const onRequest = (req: IncomingMessage, res: ServerResponse): void => {
-    // Node's parser goes on behind a request that we refused, and where that one ended is not known.
+    // Node's parser goes on behind a refused request. Where that one ended is not known.
     if (condemned.has(req.socket)) return;
     const { socket } = req;
     let waiting = unanswered.get(socket);

@@ -78,7 +78,7 @@ export class ParserTurn {
 
 export type UwsState = EdgeState & { readonly turn: ParserTurn };
 
-/** Where one callback for all requests puts headers. They are read at once, so no two requests use it together. */
+/** The headers of the current request. One callback for all requests puts them here, and they are read in the same turn. */
 let collected: string[] = [];
 function collect(name: string, value: string): void {
   collected.push(name, value);
@@ -130,7 +130,7 @@ class UwsExchange extends BaseExchange implements Exchange {
     return Buffer.from(this.#res.getRemoteAddressAsText()).toString();
   }
 
-  /** Reads a body of a declared length, or none: chunked bodies do not come this far. */
+  /** Reads a body of a declared length, or none. Chunked bodies were refused before. */
   protected startReading(length: number): void {
     // The parser does not report an empty body when the head came in several pieces.
     if (length === 0) this.received(NO_BODY, true);
@@ -340,7 +340,7 @@ class UwsExchange extends BaseExchange implements Exchange {
     });
   }
 
-  /** Lets go of all right before the last byte is handed over. Then `res` is gone, and a paused socket would stay so. */
+  /** Releases everything right before the last byte is handed over. After that `res` is gone, and a paused socket would stay paused. */
   #finished(): void {
     clearTimeout(this.timer);
     this.giveBodyBack();

@@ -3,7 +3,7 @@ import type { HttpResponse } from 'uWebSockets.js';
 import type { ResponseStream } from './edge.ts';
 import { ReaderWatch } from './reader-watch.ts';
 
-/** The size of slices into which larger chunks are cut, so that little of them waits in the socket, where we do not see it. */
+/** The size of slices into which larger chunks are cut. So little of them waits in the socket, where it cannot be counted. */
 const SLICE_BYTES = 64 * 1024;
 
 /**
@@ -142,7 +142,7 @@ export class UwsStream implements ResponseStream {
 
   #writable(): boolean {
     if (this.#closed) return true;
-    // This version does not send what it keeps before it calls us. Leaving a cork does.
+    // Before this callback, this version sends nothing of what it keeps. Leaving a cork sends it.
     this.#flush();
     const waited = this.#inSocket > 0;
     this.#watch?.progress();
@@ -158,7 +158,7 @@ export class UwsStream implements ResponseStream {
   #finish(): void {
     if (this.#closed) return;
     if (this.#length !== null) {
-      // Not all of it was written: else the stream would be closed.
+      // Less was written than announced: otherwise the stream would be closed by now.
       this.#res.close();
       return;
     }

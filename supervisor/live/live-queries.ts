@@ -14,15 +14,16 @@ import {
   type LiveRoom,
 } from './live-query.ts';
 
-/** A follower, and the query that tells it now. */
+/** A follower with the query that it follows now. `name` is the query's key in `AppQueries.queries`. */
 type Member = LiveMember & { query: LiveQuery; name: string };
 
-/** The live queries of an app or draft, by query and input; with the caller where what they find depends on it. */
+/** The live queries of an app or draft. */
 type AppQueries = {
+  /** The key is the query and its input, with the caller where the result depends on the caller. */
   readonly queries: Map<string, LiveQuery>;
   followers: number;
   running: number;
-  /** In the order in which they may run. */
+  /** The starts of queries that wait for their turn, in the order in which they run. */
   readonly waiting: Set<(done: () => void) => void>;
   readonly unwatch: () => void;
 };
@@ -45,7 +46,7 @@ const CLOCK: LiveClock = {
 export class LiveQueries {
   readonly #sources: LiveSources;
   readonly #apps = new Map<string, AppQueries>();
-  /** Subscriptions of each client, over all apps. */
+  /** How many subscriptions each client has, over all apps. */
   readonly #clients = new Map<string, number>();
   readonly #room: LiveRoom;
   #keptBytes = 0;
@@ -69,7 +70,7 @@ export class LiveQueries {
     };
   }
 
-  /** Evaluations, followers, their clients, and bytes of results, over all apps. */
+  /** Counts queries, followers, their clients and bytes of kept results, over all apps. */
   get counts(): { queries: number; followers: number; clients: number; bytes: number } {
     const apps = [...this.#apps.values()];
     const sum = (of: (app: AppQueries) => number) => apps.reduce((all, app) => all + of(app), 0);
@@ -81,14 +82,14 @@ export class LiveQueries {
     };
   }
 
-  /** Subscriptions to the live queries of an app. */
+  /** How many subscriptions the live queries of an app or draft have; `key` is that of its scope. */
   followersOf(key: string): number {
     return this.#apps.get(key)?.followers ?? 0;
   }
 
   /**
-   * Sends the first state as soon as it is known, not before this returns; `resume` has the newest told once more. Each call needs
-   * a separate follower. Throws `OVERLOADED`.
+   * Follows a query. The follower gets its first state as soon as there is one, and never before this returns. `resume` sends the
+   * newest state once more. Each call needs a separate follower. Throws `OVERLOADED`.
    */
   follow(request: LiveRequest, follower: LiveFollower): Following {
     const { scope, caller, client } = request;
@@ -135,7 +136,7 @@ export class LiveQueries {
     else this.#clients.delete(client);
   }
 
-  /** One query serves all callers, until its result is known to depend on the caller. */
+  /** The key of a request's query. All callers share a query until its result is known to depend on the caller. */
   #nameIn(app: AppQueries, request: LiveRequest): string {
     const { query, input, caller } = request;
     const shared = JSON.stringify([query, input]);
@@ -182,7 +183,7 @@ export class LiveQueries {
       const { commits, changes } = this.#sources;
       const ends = [
         commits.watch(key, wrote),
-        // A draft that does not run any more was not written to.
+        // A reload may bring other data. Any other event ends the draft or the app.
         changes.watch(key, (what) => {
           if (what === 'reload') wrote('all');
           else for (const query of [...made.queries.values()]) query.close();
@@ -204,7 +205,7 @@ export class LiveQueries {
     this.#apps.delete(key);
   }
 
-  /** Few run at a time, so that the app's other callers wait for few. */
+  /** Starts a query in its turn. Few queries of an app run at a time, so that the app's other callers wait for few. */
   #enter(key: string, start: (done: () => void) => void): void {
     const app = this.#apps.get(key);
     if (!app) return;

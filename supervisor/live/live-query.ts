@@ -21,7 +21,7 @@ export type LiveRequest = {
   query: string;
   input: string;
   caller: HandlerCaller;
-  /** The client that limits count. It is no part of the query's identity. */
+  /** The client whose subscriptions are counted. Two clients share a query. */
   client: string;
 };
 
@@ -35,7 +35,7 @@ export type LiveState = {
   readonly error: SvcError | null;
 };
 
-/** What a follower does with states. Neither member throws. */
+/** Gets the states of a query. Neither member throws. */
 export type LiveFollower = {
   /** Gets each state that the follower has not seen, and perhaps one that it has. The newest comes last. */
   tell(state: LiveState): void;
@@ -43,7 +43,7 @@ export type LiveFollower = {
   closed(): void;
 };
 
-/** A follower of a query, as this caller. */
+/** A follower of a query. It sees what this caller sees. */
 export type LiveMember = { readonly caller: HandlerCaller; readonly follower: LiveFollower };
 
 export type LiveClock = {
@@ -59,7 +59,7 @@ export type LiveClock = {
 export type LiveRoom = {
   readonly clock: LiveClock;
   readonly dispatcher: Dispatcher;
-  /** Whether every commit to the app's data was told. If not, it is, sooner or later. */
+  /** Whether the notes of all commits to the app's data have arrived. Those that have not will. */
   isUpToDate(key: string): boolean;
   /** Moves these followers to a separate query for each caller, because the result depends on the caller. */
   takeOver(members: LiveMember[], from: LiveRequest): void;
@@ -80,7 +80,7 @@ const SPACE = 0x20;
 export class LiveQuery {
   readonly request: LiveRequest;
   readonly #room: LiveRoom;
-  /** Each follower, and since when. It is told no older state. */
+  /** Each follower, with the value of `#clock` since which it follows. It gets no older state. */
   readonly #members = new Map<LiveMember, number>();
   /** True where the result depends on the caller. */
   #personal = false;
@@ -99,16 +99,17 @@ export class LiveQuery {
   #stale = true;
   #phase: 'idle' | 'waiting' | 'running' = 'idle';
   #startedAt = Number.NEGATIVE_INFINITY;
-  /** When the latest run began, and what the newest state holds for, by `#clock`. */
+  /** When the latest run began, by `#clock`. */
   #begunAt = 0;
+  /** The time for which the newest state holds, by `#clock`. */
   #asOf = 0;
-  /** The least time between two runs. It grows with what it takes to tell everybody. */
+  /** The least time between two runs. It grows with the time that sending a state to all followers takes. */
   #intervalMs: number = LIMITS.liveIntervalMs;
   #failures = 0;
-  /** Starts the next run: after the interval, after a failure, or because the manifest says `refreshSeconds`. */
+  /** Cancels the next run, which waits for the interval, for a failure to pass, or for `refreshSeconds` of the manifest. */
   #cancelNext: () => void = () => {};
   #telling = false;
-  /** The newest state, which some followers may not have. */
+  /** The newest state, while some followers may not have it. */
   #news: News | null = null;
   #refreshSeconds: number | undefined;
   #abandon: (() => void) | null = null;
@@ -118,7 +119,7 @@ export class LiveQuery {
   constructor(request: LiveRequest, room: LiveRoom) {
     this.request = request;
     this.#room = room;
-    // Microseconds, like the numbers of changes: they also grow over restarts and while there are no followers.
+    // Microseconds, as for the numbers of changes. So they also grow over restarts, and while there are no followers.
     this.#seq = room.clock.now() * 1000;
   }
 
@@ -126,14 +127,14 @@ export class LiveQuery {
     return this.#members.size;
   }
 
-  /** Whether the query is for its own caller alone, because what it finds depends on who calls. */
+  /** Whether the query serves its own caller alone, because its result depends on the caller. */
   get personal(): boolean {
     return this.#personal;
   }
 
-  /** Adds a follower. Its first state is told later, never before this returns, and is no older than this. */
+  /** Adds a follower. It gets its first state after this returns. That state is no older than this call. */
   add(member: LiveMember): void {
-    // The note of a write that the new follower knows of may be on its way.
+    // The new follower may know of a write whose note has not arrived.
     if (!this.#room.isUpToDate(this.request.scope.key)) this.invalidate();
     const isRunning = this.#phase === 'running';
     if (this.#stale || (isRunning && intersects('all', this.#written))) this.#members.set(member, ++this.#clock);
@@ -159,7 +160,7 @@ export class LiveQuery {
     else if (intersects(this.#reads, tables)) this.invalidate();
   }
 
-  /** Tells the newest state to a follower that could not take it before. */
+  /** Sends the newest state to a follower that could not take it before. */
   repeat(member: LiveMember): void {
     if (this.#state === null) this.invalidate();
     else this.#tellOne(member);
@@ -170,7 +171,7 @@ export class LiveQuery {
     if (this.#state !== null && since !== undefined && since <= this.#asOf) member.follower.tell(this.#state);
   }
 
-  /** Ends the query. */
+  /** Ends the query and its followers. */
   close(): void {
     this.#closed = true;
     const members = [...this.#members.keys()];
@@ -208,10 +209,10 @@ export class LiveQuery {
   async #run(): Promise<void> {
     const { scope, query, input, caller } = this.request;
     const { dispatcher } = this.#room;
-    // All other listeners have then heard of this write, and no follower gets a state before `add` returns.
+    // After this, all other listeners have the note of this write, and `add` has returned.
     await null;
     this.#startedAt = this.#room.clock.elapsed();
-    // If not, all is told to be written once it is.
+    // Where notes are missing, this asks for them: later a note says that everything was written.
     this.#room.isUpToDate(scope.key);
     this.#stale = false;
     this.#written = new Set();
@@ -251,12 +252,12 @@ export class LiveQuery {
     this.#end({ id, event: 'data', json: resultText(json, this.#seq), error: null });
   }
 
-  /** `ran` when the handler may have run, so that it may have looked at anything. */
+  /** `ran`: the handler may have run, and may have read anything. */
   #fail(error: SvcError, ran = false): void {
     this.#failures += 1;
     this.#reads = 'all';
     if (ran) this.#part();
-    // A mailbox that is full for a moment is no news to those who have a result.
+    // Followers that have a result do not need to know that a mailbox is full for a moment.
     if (error.code === 'OVERLOADED' && this.#state !== null && this.#phase === 'running') {
       this.#leave();
       this.#stale = true;
@@ -271,7 +272,7 @@ export class LiveQuery {
     if (this.#phase !== 'running') return;
     this.#leave();
     this.#stale ||= intersects(this.#reads, this.#written);
-    // A result without writes since the run is as new as the run's end.
+    // Without writes since the run began, the result still holds at its end.
     this.#asOf = this.#stale ? this.#begunAt : ++this.#clock;
     this.#lastId = state.id;
     this.#take(state);
@@ -280,7 +281,7 @@ export class LiveQuery {
     else this.#plan(state);
   }
 
-  /** Leaves the followers to it who have another caller: they must not see this state. */
+  /** Moves the followers of other callers to queries of their own: they must not see this state. */
   #part(): void {
     if (this.#personal) return;
     this.#personal = true;
@@ -290,7 +291,7 @@ export class LiveQuery {
     this.#room.takeOver(others, this.request);
   }
 
-  /** Gives the place back in which it ran. */
+  /** Gives the query's place among those that run to the next one. */
   #leave(): void {
     this.#phase = 'idle';
     this.#abandon = null;
@@ -298,7 +299,7 @@ export class LiveQuery {
     this.#done = null;
   }
 
-  /** The next run that no write asks for. */
+  /** Sets the time of the next run where no write causes one. */
   #plan({ error }: LiveState): void {
     if (error !== null && error.status >= 500) this.#startIn(this.#backoffMs());
     else if (this.#refreshSeconds !== undefined) this.#startIn(this.#refreshSeconds * 1000);
@@ -326,7 +327,10 @@ export class LiveQuery {
     this.#state = null;
   }
 
-  /** Many followers are told in several turns, so that other work goes on between. One at a time; the newest state wins. */
+  /**
+   * Sends a state to all followers, in several turns of the event loop where they are many, so that other work goes on. A newer state
+   * replaces it under way.
+   */
   async #tell(news: News): Promise<void> {
     this.#news = news;
     if (this.#telling) return;
@@ -348,7 +352,7 @@ export class LiveQuery {
       }
     }
     this.#telling = false;
-    // Telling takes half of the time at most.
+    // So sending takes half of the time at most.
     this.#intervalMs = Math.max(LIMITS.liveIntervalMs, 2 * (this.#room.clock.elapsed() - begun));
   }
 }
@@ -368,14 +372,14 @@ function intersects(one: Written, other: Written): boolean {
   return false;
 }
 
-/** 96 bits: enough that no two results of a query are taken for one. */
+/** 96 bits of the hash: no two results of a query are taken for one. */
 function idOf(json: Uint8Array): string {
   return hash('sha256', json, 'base64url').slice(0, 16);
 }
 
 function resultText(json: Uint8Array, seq: number): Buffer {
   const text = Buffer.concat([Buffer.from('"data":'), json, Buffer.from(`,"seq":${seq}}`)]);
-  // Between values of JSON a line end is white space; in an event stream it would end the field.
+  // Between values of JSON a line end is white space. In an event stream it would end the field.
   if (!text.includes(NEWLINE) && !text.includes(RETURN)) return text;
   for (let at = 0; at < text.length; at++) if (text[at] === NEWLINE || text[at] === RETURN) text[at] = SPACE;
   return text;

@@ -10,18 +10,18 @@ import { type EventReader, opening } from '../http/event-streams.ts';
 import type { LiveQueries } from './live-queries.ts';
 import type { LiveRequest, LiveState } from './live-query.ts';
 
-/** Whose queries, and who asks. */
+/** Whose queries are followed, and who follows them. */
 type LiveSubject = Pick<LiveRequest, 'scope' | 'caller' | 'client'>;
 
 /** `input` is JSON text as the client wrote it. `lastId` is the id of the state that the client has, if any. */
 export type FollowedQuery = { query: string; input: string; lastId: string | undefined };
 
-/** Larger events are not copied to be sent in one piece with what is before them. */
+/** An event of more bytes is sent in parts. A smaller one is copied into one piece. */
 const COPIED_BYTES = 64 * 1024;
 const OPENING = opening('live');
 const END = Buffer.from('\n\n');
 
-/** The events of one query are the same for all who follow it. */
+/** The text of a state's event. All followers of a query get the same text, so it is made once. */
 const events = new WeakMap<LiveState, Buffer>();
 
 export class LiveStreams {
@@ -34,9 +34,9 @@ export class LiveStreams {
   }
 
   /**
-   * The stream of one query, which opens with its first state. Resolves once it is open; rejects with what a call of the query
-   * would be refused with, such as `UNKNOWN_QUERY` or `INVALID_INPUT`, and with `OVERLOADED`. An error of 500 and above is an
-   * event: it may pass.
+   * Answers with the stream of one query, which opens with the query's first state. Resolves once the stream is open. Rejects with
+   * the error that a call of the query has, such as `UNKNOWN_QUERY` or `INVALID_INPUT`, and with `OVERLOADED`. An error of 500 and
+   * above may pass, so the stream sends it as an event.
    */
   openOne(exchange: Exchange, subject: LiveSubject, { query, input, lastId }: FollowedQuery): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -60,7 +60,7 @@ export class LiveStreams {
           reject(error as Error);
         }
       };
-      // A client that reconnects gets the current error: the app is gone, or the gateway stopped.
+      // The app is gone, or the gateway stops. A client that connects again gets the error of that.
       const closed = (): void => {
         try {
           reader ??= open();
@@ -78,7 +78,10 @@ export class LiveStreams {
     });
   }
 
-  /** The stream of several queries, and with `changes` that of the app's changes. Events name the query by its place in the list. */
+  /**
+   * Answers with the stream of several queries. With `changes` the app's changes are in it too. An event of a query has its place in
+   * the list.
+   */
   openMany(exchange: Exchange, subject: LiveSubject, list: FollowedQuery[], changes: SubscribeOptions | null): void {
     const reader = this.#changes.readers.open(exchange);
     if (reader === null) return;
@@ -96,7 +99,7 @@ export class LiveStreams {
         state.json.length > COPIED_BYTES ? reader.deliver(...parts) : reader.deliver(Buffer.concat(parts));
       if (written) sent[index] = state.id;
     };
-    /** Follows the queries at these places; those that the app has no room for now are tried again, ever more rarely. */
+    /** Follows the queries at these places. Those that are refused now are tried again, ever more rarely. */
     const follow = (indexes: number[], retryMs: number): void => {
       const refused = indexes.filter((index) => {
         const { query, input } = list[index] as FollowedQuery;

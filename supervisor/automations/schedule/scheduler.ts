@@ -6,7 +6,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 /** The members of an automation that the scheduler needs. Its consumer gets back the whole object. */
 export type Schedulable = { ref: string; manifest: Pick<AutomationManifest, 'enabled' | 'triggers'> };
 
-/** One of the gateway's own, such as its backups on schedule: no catalog lists it and no run is recorded, so it keeps its times itself. */
+/** An automation of the gateway itself, such as backups on schedule. No catalog lists it and no run is recorded, so it keeps its times. */
 export type InternalAutomation = Schedulable & {
   internal: {
     fire(scheduledAt: number): void;
@@ -62,7 +62,7 @@ type Watched<A> = {
 type Entry<A> = DueItem & { watched: Watched<A>; trigger: CronTrigger; state: 'fresh' | 'due' | 'ended' | 'invalid' };
 type DueItem = { due: number; readonly order: number };
 
-/** What is kept while times of triggers that were there at the start are computed. `suspects` may have missed a fire. */
+/** Kept while the first times of the triggers that were there at the start are computed. `suspects` may have missed a fire. */
 type Present<A> = { at: number; before: number; suspects: Set<Watched<A>> };
 
 /** Fires automations when their times come (specification, "Schedules"). It knows no runs: its consumer starts them. */
@@ -80,7 +80,7 @@ export class Scheduler<A extends Schedulable> {
   #cancelTimer: () => void = () => {};
   #seen = -Infinity;
   #order = 0;
-  /** The last fires, by ref, that lay ahead of the clock at the start, because it had been set back. */
+  /** The last fires, by ref, that were ahead of the clock at the start, because it had been set back. */
   #ahead = new Map<string, number>();
 
   constructor(options: SchedulerOptions<A>) {
@@ -138,7 +138,6 @@ export class Scheduler<A extends Schedulable> {
     return next === Infinity ? null : next;
   }
 
-  /** Stops firing. */
   stop(): void {
     this.#cancelTimer();
     this.#state = 'stopped';
@@ -289,7 +288,7 @@ export class Scheduler<A extends Schedulable> {
     this.#options.fire(watched.automation, scheduledAt);
   }
 
-  /** The next time after this one that has not fired yet. Some times ahead have, after a clock was set forward and back. */
+  /** The next time after `after` that has not fired yet. Times ahead may have fired, after a clock was set forward and back. */
   #next({ watched, trigger }: Entry<A>, after: number, now: number): number | null {
     let next = this.times.next(trigger, after);
     for (let stretch = stretchOf(watched, next, now); stretch !== null; stretch = stretchOf(watched, next, now))
@@ -297,7 +296,7 @@ export class Scheduler<A extends Schedulable> {
     return next;
   }
 
-  /** The last time up to `now` that has not fired yet. `first` is one that is not after it. */
+  /** The last time up to `now` that has not fired yet. `first` is a time of the trigger that is not later. */
   #latest({ watched, trigger }: Entry<A>, first: number, now: number): number {
     let latest = this.times.latest(trigger, first, now);
     for (let stretch = stretchOf(watched, latest, now); stretch !== null; stretch = stretchOf(watched, latest, now))
@@ -347,12 +346,12 @@ export class Scheduler<A extends Schedulable> {
   }
 }
 
-/** An automation that is registered for the first time. Everything up to its last fire, if there was one, counts as fired. */
+/** The state of an automation that is registered for the first time. All times up to its last fire, if any, count as fired. */
 function newlyWatched<A>(automation: A, fired: number): Watched<A> {
   return { automation, entries: [], fired, from: -Infinity, broken: true, earlier: [] };
 }
 
-/** The stretch that has a time. It is null for a time that has not fired, or that a plainly wrong clock fired. */
+/** The stretch that a time is in. It is null for a time that has not fired, or that a plainly wrong clock fired. */
 function stretchOf({ fired, from, earlier }: Watched<unknown>, at: number | null, now: number): Stretch | null {
   if (at === null || (at > fired && earlier.length === 0)) return null;
   const has = ({ from, to }: Stretch) => from <= at && at <= to && to - now <= LIMITS.cronBackMs;
@@ -360,7 +359,7 @@ function stretchOf({ fired, from, earlier }: Watched<unknown>, at: number | null
   return has(last) ? last : (earlier.find(has) ?? null);
 }
 
-/** The stretches with one more. Those that are over for a day are left out, and of too many the two oldest become one. */
+/** The stretches with one more. Those that ended a day ago are left out. Of too many, the two oldest become one. */
 function joined(earlier: readonly Stretch[], last: Stretch, at: number): Stretch[] {
   const all = [...earlier.filter(({ to }) => at - to <= LIMITS.cronBackMs), last];
   if (all.length <= LIMITS.cronStretches) return all;

@@ -6,7 +6,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import type { LiveAutomation } from '../catalog.ts';
 
 const DAY_MS = 86_400_000;
-/** The fires after which the event loop turns. Finding one takes some 20 µs. */
+/** The number of fires after which other work of the event loop gets a turn. Finding one takes some 20 µs. */
 const FIRES_A_TURN = 100;
 
 /**
@@ -50,7 +50,7 @@ function isUnderstood(trigger: CronTrigger, times: CronTimes, now: number): bool
   }
 }
 
-/** The next fires of triggers, in order. A time that several name is one fire. */
+/** The next fires of triggers, in order. A time that several triggers have is one fire. */
 function firesOf(triggers: CronTrigger[], times: CronTimes, now: number, until: number, most: number) {
   const fires: number[] = [];
   for (let after = now; ; after = fires.at(-1)!) {

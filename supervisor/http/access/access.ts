@@ -33,7 +33,7 @@ export const BEARER: RegExp = /^Bearer +(\S+) *$/i;
 const METRICS_PATH = '/svc/_metrics';
 const WRONG_TOKEN = 'The access token is wrong: it may have been rotated or revoked, or has expired.';
 
-/** What depends on the administrator's token. `pageKeys` maps what a session is, with its host, to its page key. */
+/** What is made from the administrator's token. `pageKeys` maps the text of a session, with its host, to its page key. */
 type Credentials = {
   token: string;
   digest: Buffer;
@@ -223,7 +223,6 @@ export class Access extends EventEmitter<{ ended: [] }> {
     return credentials;
   }
 
-  /** Stops following the token file. */
   close(): void {
     clearTimeout(this.#ending);
     this.#file?.close();

@@ -35,7 +35,7 @@ export function administrator(isGood: () => boolean): Caller {
 /** The caller of a gateway that asks for no token: it may do everything. */
 export const ADMIN: Caller = administrator(() => true);
 
-/** The caller of an open route. Nothing was asked of it, and it may do nothing. */
+/** The caller of a route that asks nobody who they are. It may do nothing else. */
 export const NOBODY: Caller = {
   kind: 'session',
   shown: () => SIGNED_IN,
@@ -126,7 +126,7 @@ export type Authorize = (request: HostRequest, need: HostNeed) => boolean;
 /** Whether a request comes with what the host itself checks, such as its own token. It is decided at once. */
 export type Admits = (request: HostRequest) => boolean;
 
-/** What a host decides for a request: only `true` allows. */
+/** The capabilities that a host allows a request. Any answer but `true` is a refusal. */
 export function saidBy(authorize: Authorize, request: HostRequest): Also {
   return (capability, app) => authorize(request, { app, capability }) === true;
 }

@@ -20,7 +20,10 @@ export type SignIn = { id: string; expiresAt: number };
 /** What a cookie says. `owner` is the app or draft of a page's origin, and null at the console and at a shared origin. */
 export type Session = SignIn & { owner: PageOwner | null };
 
-/** When an app was registered; null when it is not. So the cookie of a removed app is not that of a later one with its id. */
+/**
+ * The time at which an app was registered. It is null when it is not. Cookies have it, so that the cookie of a removed app is no
+ * cookie of a later app with its id.
+ */
 export type RegisteredAt = (app: string) => number | null;
 
 /** The values of `set-cookie` headers that give `place` a session. `isSecure` is true when the browser came by HTTPS. */

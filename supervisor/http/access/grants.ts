@@ -24,8 +24,8 @@ const PAGE = [...VIEWED, 'write', 'settings', 'chat'] as const;
 const MANAGED = [...PAGE, 'manage', 'make'] as const;
 
 /**
- * How much a grant gives: what an administrator and the console may do, a page with its cookie and page key, and with the cookie
- * alone; a token of a program for each of its `tools`; a person in each role.
+ * The capabilities that a grant can give, by name. `everything` is for administrators and the console. `page` is for a page with its
+ * cookie and page key, `cookie` for one with the cookie alone. Tokens of programs and roles of people have the others.
  */
 export const RIGHTS = {
   everything: [...MANAGED, 'admin'],
@@ -40,12 +40,12 @@ export const RIGHTS = {
 } as const satisfies Record<string, readonly Capability[]>;
 
 /**
- * For what: everything there is; the one live app or draft of `key`, or with null what is about none; or apps by their ids (null:
- * every one, and what is about none), with their drafts for who may `manage` them.
+ * What a grant is for. `everything` is all there is. `key` is one live app or draft; with null it is what is about no app. `apps`
+ * says by id which apps it is; with null it is every app, and what is about no app. Who may `manage` an app has its drafts too.
  */
 type GrantedFor = 'everything' | { readonly key: string | null } | { readonly apps: ((id: string) => boolean) | null };
 
-/** What a caller was given: for what, how much, and until when. */
+/** A thing that a caller was given: for what, how much, and until when. */
 export type Grant = {
   readonly on: GrantedFor;
   readonly rights: readonly Capability[];
@@ -55,12 +55,12 @@ export type Grant = {
   isGood(): boolean;
 };
 
-/** A grant that stands as long as what it was made for. */
+/** A grant that does not end by itself. */
 export function standing(on: GrantedFor, rights: readonly Capability[]): Grant {
   return { on, rights, expiresAt: null, isGood: () => true };
 }
 
-/** Who makes a request, and what it was given. Each request has one of its own, unless all requests of its kind are alike. */
+/** Who makes a request, and what it was given. */
 export interface Caller {
   readonly kind: 'admin' | 'host' | 'session' | 'token' | 'agent' | 'public' | 'person';
   /** The app or draft whose page calls; null for other callers. That page is at `/` of its origin too. */
@@ -69,7 +69,7 @@ export interface Caller {
   readonly client: string;
   /** Who the caller is beyond one sign-in. Idempotency keys belong to it. */
   readonly identity: string;
-  /** One that allows it is enough. */
+  /** The caller may do what one of them allows. */
   readonly grants: readonly Grant[];
   /** True once what was presented is good no more. The caller then may do nothing, and its streams end. */
   readonly ended: boolean;
@@ -79,14 +79,14 @@ export interface Caller {
   readonly keyless?: boolean;
   /** The caller as handlers see it. `app` is the key of their app or draft. */
   shown(app: string): HandlerCaller;
-  /** Why the caller may not: the message of the `FORBIDDEN` answer. */
+  /** The message of the `FORBIDDEN` answer, which says why the caller may not. */
   refusal(app: string | null): string;
 }
 
-/** What the host's `authorize` allows. */
+/** Says what the host's `authorize` allows. */
 export type Also = (capability: Capability, app: string | null) => boolean;
 
-/** Whether a caller may. `app` is the key of a live app or of a draft (`draftKey`); null for what is about none. */
+/** Whether a caller has a capability. `app` is the key of a live app or of a draft (`draftKey`). Null: the request is about none. */
 export function may({ grants, also }: Caller, capability: Capability, app: string | null): boolean {
   const isGiven = grants.some((one) => one.rights.includes(capability) && covers(one, app) && one.isGood());
   return isGiven && (also === undefined || also(capability, app));

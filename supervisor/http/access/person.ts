@@ -31,7 +31,7 @@ export type Person = {
   readonly apps?: Readonly<Record<string, AppRole>>;
 };
 
-/** Idempotency keys and limits are kept under such texts. */
+/** The shape of an id and of a name, under which idempotency keys and limits are kept. */
 const LINE = { ...matching(/^[^\p{Cc}]+$/u, 'a text of one line'), maxLength: LIMITS.textChars };
 const PERSON = shape({
   ...object(
@@ -50,7 +50,6 @@ export type Identify = (request: HostRequest) => Person | null | undefined;
 /** The id of the person who made an app. It is null when no person did, and undefined when there is no such app. */
 export type MakerOf = (app: string) => string | null | undefined;
 
-/** A person as caller. */
 export class PersonCaller implements Caller {
   readonly kind = 'person';
   readonly owner = null;
@@ -61,7 +60,7 @@ export class PersonCaller implements Caller {
   readonly ended = false;
   readonly also: Also;
 
-  /** `also`: the host allows no more than this as well. */
+  /** `also` says what the host's `authorize` allows. The person may do no more than that. */
   constructor(person: Person, makerOf: MakerOf, also: Also = () => true) {
     this.person = person;
     this.client = `person ${person.id}`;
@@ -70,7 +69,7 @@ export class PersonCaller implements Caller {
     this.also = also;
   }
 
-  /** The role that handlers see is the one in their app; an owner's is `owner`. */
+  /** Handlers see the role that the person has in their app. The role of an owner is `owner`. */
   shown(app: string): HandlerCaller {
     const { id, name, email, role } = this.person;
     const own = role === 'owner' ? role : (roleIn(this.grants, appOfKey(app)) ?? role);
@@ -90,7 +89,10 @@ export class PersonCaller implements Caller {
   }
 }
 
-/** An author manages what they made, and what they could make. Who manages an app, or makes some, may open a session. */
+/**
+ * The grants of a person. An author manages the apps that they made, and ids without an app. Who manages an app, or may make one, may
+ * open a session.
+ */
 function grantsOf({ id, role, apps = {} }: Person, makerOf: MakerOf): Grant[] {
   if (role === 'owner') return [standing('everything', RIGHTS.everything)];
   const shared = Object.entries(apps).filter(([, given]) => APP_ROLES.includes(given));

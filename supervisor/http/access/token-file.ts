@@ -28,7 +28,6 @@ export class TokenFile {
     }, LIMITS.tokenPollMs).unref();
   }
 
-  /** Stops following the file. */
   close(): void {
     clearInterval(this.#poll);
     this.#watcher?.close();

@@ -20,7 +20,7 @@ import type { Place } from './places.ts';
 
 type PublicUse = 'reads' | 'writes';
 
-/** Where the files of a version are, which may be an old one. */
+/** The path of the files of a version, which may be an old one. */
 const PINNED = '/_v/';
 /** An address with a port, as some proxies write it. */
 const WITH_PORT = /^(?:\[([^\]]+)\]|(\d+\.\d+\.\d+\.\d+)):\d+$/;
