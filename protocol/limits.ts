@@ -190,7 +190,7 @@ export const LIMITS = {
   restartBackoffMs: 100,
   restartBackoffMaxMs: 5 * SECOND,
   startTries: 3, // tries to start an actor before it is `failed_to_start`
-  poisonCalls: 32, // calls remembered per app as having taken its actor down
+  crashingCalls: 32, // calls remembered per app as having taken its actor down
 
   // An app that cost others a writer or a shared host this often within the window is quarantined.
   harmTimes: 2,

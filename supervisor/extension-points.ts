@@ -1,5 +1,5 @@
 /** Types of the parts that an embedding host may replace (specification, "Extension points"). */
-import type { ChatMode, Said, ThinkingLevel, TurnAttachment } from '../protocol/agents/agents.ts';
+import type { ChatMode, EarlierMessage, ThinkingLevel, TurnAttachment } from '../protocol/agents/agents.ts';
 import type { RunRecord, RunState } from '../protocol/automations/runs.ts';
 import type { WebhookRequest } from '../protocol/automations/webhook-messages.ts';
 import type { HandlerCaller } from '../protocol/wire/handler-caller.ts';
@@ -26,7 +26,7 @@ export type ConversationTurn = {
   /** The id in the window's last `session` event; null when there was none. */
   resume?: string | null;
   /** Earlier messages, oldest first: for runners that keep none. Without `resume`, answers have the tools that were called for them. */
-  history?: Said[];
+  history?: EarlierMessage[];
   /**
    * Who asks does not manage the app, such as a page of it: the agent is to have the tools of the app and nothing else, and may use
    * `svc_sql_*` as far as `chat` of the app's manifest says.

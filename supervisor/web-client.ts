@@ -55,7 +55,7 @@ function get(url: URL, rules: Egress, signal: AbortSignal): Promise<IncomingMess
   const refusal = rules.refusal({ host, address: isIP(host) === 0 ? null : host, port });
   if (refusal !== null) return Promise.reject(refused(host, refusal));
   /** A connection goes to one of the addresses that are left. */
-  const judged: LookupFunction = (name, options, found) => {
+  const checkedLookup: LookupFunction = (name, options, found) => {
     lookup(name, { ...options, all: true }, (error, addresses) => {
       if (error) return found(error, []);
       const reasons = addresses.map(({ address }) => rules.refusal({ host, address, port }));
@@ -69,7 +69,7 @@ function get(url: URL, rules: Egress, signal: AbortSignal): Promise<IncomingMess
     const ask = url.protocol === 'https:' ? requestHttps : requestHttp;
     const asked = ask(
       url,
-      { signal, lookup: judged, agent: false, headers: { 'accept-encoding': 'identity' } },
+      { signal, lookup: checkedLookup, agent: false, headers: { 'accept-encoding': 'identity' } },
       resolve,
     );
     asked.on('error', (error) => {

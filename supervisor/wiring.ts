@@ -96,7 +96,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       makeDurable: (app) => databases.makeDurable(app),
       prepareAnew: (app, versionId) => deployments.prepareAnew(app, versionId),
       bringBack: (app, versionId) => deployments.bringBack(app, versionId),
-      onLost: (app) => apps.lost(app),
+      onLost: (app) => apps.dataLost(app),
       isWhole: async (check) => (await jobs.appData({ check })).integrity === 'ok',
     });
     opening.catch(() => {});

@@ -53,7 +53,7 @@ async function startIn(dataDir: string, jobs: Jobs) {
       versionsAtWork: () => new Set(),
       stop: async (app) => catalog.forget(app),
       forget: async () => {},
-      regain: async () => {},
+      loadRestored: async () => {},
     }),
     versionRetention: 2,
     webhookHolder: (slug) => catalog.bySlug(slug)?.app,

@@ -2,8 +2,8 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { makeBackup } from '../storage/backup/make-backup.ts';
 import { BackupWorkspace, packPart } from '../storage/backup/pack.ts';
-import { takeBackup } from '../storage/backup/take.ts';
 import { Layout } from '../storage/layout.ts';
 import { openSqlite } from '../storage/sqlite.ts';
 
@@ -49,7 +49,7 @@ export function makeFixture(t: { after(cleanup: () => void): void }): Fixture {
       rmSync(work, { recursive: true, force: true });
       mkdirSync(work);
       const workspace = new BackupWorkspace(work);
-      await takeBackup({
+      await makeBackup({
         layout,
         config: '{}\n',
         svcVersion: '0.1.0',

@@ -150,9 +150,9 @@ async function startIn(
         moments.forgetting?.();
         forgotten.push(app);
       },
-      async regain(app: string) {
+      async loadRestored(app: string) {
         moments.regaining?.();
-        events.push(`regain ${app}`);
+        events.push(`load ${app}`);
       },
     }),
     versionRetention,

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { RunnerEvent, RunnerSpec, Said, TurnAttachment, TurnOrder } from '../protocol/agents/agents.ts';
+import type { EarlierMessage, RunnerEvent, RunnerSpec, TurnAttachment, TurnOrder } from '../protocol/agents/agents.ts';
 import type { Runner } from '../workers/agents/runner.ts';
 import { makeGateway, type TestGateway } from './gateway.ts';
 import {
@@ -259,8 +259,8 @@ function remembers({ hasProgram, hasSystem }: RunnerCases, runnerTest: RunnerTes
         { toolName: 'list', args: { open: true }, ok: true, result: '["three cups"]' },
         { toolName: 'add', args: {}, ok: false, result: 'no room' },
       ];
-      const [message, noted] = historyOf('oolong') as [Said, Said];
-      const silent: Said = { role: 'assistant', text: '', tools: called.slice(0, 1) };
+      const [message, noted] = historyOf('oolong') as [EarlierMessage, EarlierMessage];
+      const silent: EarlierMessage = { role: 'assistant', text: '', tools: called.slice(0, 1) };
       const history = [message, { ...noted, tools: called }, { role: 'user' as const, text: 'And?' }, silent];
       const script = 'call: stats {}\nsay: yes';
       assert.equal(finalOf(await one.turns.run(script, { history })), 'yes');

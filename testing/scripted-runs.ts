@@ -174,7 +174,7 @@ export class RunsWorld {
     const events = { publish: (event: RunEvent) => void this.events.push(event) };
     this.engine = new RunEngine({ ledger: this.ledger, events, log, now, pause: async () => {} });
     this.fires = new Fires({
-      judgeOutput: async () => {},
+      checkOutput: async () => {},
       catalog: this.catalog,
       engine: this.engine,
       ledger: this.ledger,

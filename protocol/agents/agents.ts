@@ -75,7 +75,7 @@ export type TurnAttachment = { name: string; type: string; path: string };
 export type CalledTool = { toolName: string; args: Record<string, unknown>; ok: boolean; result: string };
 
 /** An earlier message, or an answer with the tools that were called for it. */
-export type Said = { role: 'user' | 'assistant'; text: string; tools?: CalledTool[] };
+export type EarlierMessage = { role: 'user' | 'assistant'; text: string; tools?: CalledTool[] };
 
 /** One turn for a runner in the process of agents. */
 export type TurnOrder = {
@@ -100,7 +100,7 @@ export type TurnOrder = {
   /** The id of the agent's own session, from the last `session` event; null in the first turn. */
   resume: string | null;
   /** Earlier messages, oldest first: for runners that keep none, and for lost sessions. */
-  history: Said[];
+  history: EarlierMessage[];
   /** The first turn: a warm agent of a deleted conversation of this name must not take it. */
   begins?: boolean;
   /** The MCP server of the app, and the token of this turn, which is valid while it runs. */

@@ -38,7 +38,7 @@ export const Kind = {
   probe: 30,
   probed: 31,
   secrets: 32,
-  agentsLeave: 33,
+  endAgents: 33,
   committed: 35,
   clock: 40,
   blob: 36,
@@ -230,7 +230,7 @@ export const SqlStatus = { read: 200, wrote: 201, writes: 202 } as const;
 export type SessionProgress = [session: number, operation: number, commit: number];
 
 /** What a writer is told of clients at earlier ones. */
-export type WriterBefore = {
+export type EarlierClients = {
   progress: SessionProgress[];
   /** There may be sessions beside these, of which nothing is known. */
   isPartial: boolean;
@@ -384,7 +384,7 @@ type Frames = {
    */
   spans: [callId: number, spanId: string, begunAt: number, endedAt: number, spans: ThreadSpan[], leftOut: number];
   /** Supervisor → agents: these conversations have ended. Their agents end too, busy ones after their turn. */
-  agentsLeave: [unused: 0, over: AgentScope];
+  endAgents: [unused: 0, over: AgentScope];
 };
 
 export type FrameOf<K extends keyof Frames> = [kind: (typeof Kind)[K], ...Frames[K]];

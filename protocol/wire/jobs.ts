@@ -105,7 +105,7 @@ export type VerifyResult = { damaged: DamagedPart[] };
  * For the repair of an app's data: looks whether a database is whole, or verifies the backup of a workspace and puts the data of an
  * app that it has at `to`, a new file.
  */
-export type DataJob = { check: string } | { take: { workspace: string; app: string; to: string } };
+export type DataJob = { check: string } | { extract: { workspace: string; app: string; to: string } };
 /** What SQLite says of the one, `ok` for a whole one; the number of migrations that the other has had. */
 export type DataResult = { integrity: string } | { userVersion: number };
 /** How much it added: files and bytes of their content; for `finish`, the archive's own size. */
@@ -120,7 +120,7 @@ export type JobName =
   | 'review'
   | 'check'
   | 'prepareAgain'
-  | 'judgeOutput'
+  | 'checkOutput'
   | 'sessionFiles'
   | 'layOut'
   | 'drawTile'

@@ -57,12 +57,12 @@ export function damagedData(key: string, { what }: Damage): SvcError {
   const app = appOfKey(key);
   const message = isDraftKey(key)
     ? `The copy of the data of "${app}" that the draft works on ${what}. Reset the data of the draft.`
-    : `The file apps/${app}/data.sqlite ${what}. ${wayOut(app)}`;
+    : `The file apps/${app}/data.sqlite ${what}. ${repairAdvice(app)}`;
   return new SvcError('STORE_DAMAGED', message, { status: 503 });
 }
 
-/** What to do about the damaged data of an app. */
-export function wayOut(app: string): string {
+/** Says how the damaged data of an app is repaired. */
+export function repairAdvice(app: string): string {
   return `Run: svc repair ${app} --restore <backup>, or to begin with empty data: svc repair ${app} --new-data`;
 }
 

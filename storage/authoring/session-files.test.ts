@@ -6,13 +6,13 @@ import { after, before, test } from 'node:test';
 import { CodeStorePaths } from '../layout.ts';
 import {
   createSession,
+  linkFolder,
   listSessions,
   readSession,
   replaceFolder,
   type SessionRecord,
   stagingFolder,
   sweepSessions,
-  twinFolder,
   writeSession,
 } from './session-files.ts';
 
@@ -108,7 +108,7 @@ test('a twin has all files, and what is replaced in it stays in the other', asyn
   const from = join(root, 'from');
   await put(join(from, 'deep'), 'a.txt', 'a');
   const to = await stagingFolder(store);
-  await twinFolder(from, to);
+  await linkFolder(from, to);
   assert.equal(await readFile(join(to, 'deep', 'a.txt'), 'utf8'), 'a');
   await rm(to, { recursive: true });
   assert.equal(await readFile(join(from, 'deep', 'a.txt'), 'utf8'), 'a');

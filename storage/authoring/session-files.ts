@@ -111,13 +111,13 @@ export async function removeAutomation(store: CodeStorePaths, sid: string, app: 
 }
 
 /** Links the same files into `to`, where some of them will be replaced. `to` is an empty folder. */
-export async function twinFolder(from: string, to: string): Promise<void> {
+export async function linkFolder(from: string, to: string): Promise<void> {
   for (const entry of await readdir(from, { withFileTypes: true })) {
     const target = join(to, entry.name);
     if (!entry.isDirectory()) await link(join(from, entry.name), target);
     else {
       await mkdir(target, { mode: 0o700 });
-      await twinFolder(join(from, entry.name), target);
+      await linkFolder(join(from, entry.name), target);
     }
   }
   await syncDir(to);

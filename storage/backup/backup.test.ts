@@ -22,9 +22,9 @@ import { type Fixture, makeFixture, VERSION_ID } from '../../testing/backup-fixt
 import { type CodeStorePaths, Layout } from '../layout.ts';
 import { openSqlite } from '../sqlite.ts';
 import { inspectDatabase } from './backup-database.ts';
+import { makeBackup } from './make-backup.ts';
 import { BackupWorkspace, packPart } from './pack.ts';
 import { readBackup, restoreBackup } from './read-backup.ts';
-import { takeBackup } from './take.ts';
 
 // Backups as files: what goes in comes out, and what is damaged is refused with nothing touched.
 
@@ -141,7 +141,7 @@ test('the files of an app are packed while its deployments are held, and only th
   const { layout } = makeFixture(t);
   let held: string | null = null;
   const packed: [path: string, held: string | null][] = [];
-  await takeBackup({
+  await makeBackup({
     layout,
     config: null,
     svcVersion: '0.1.0',
@@ -177,7 +177,7 @@ test('sessions that are being made, replaced or removed are left out', async (t)
     writeFileSync(join(sessionsDir, name, 'apps/notes/app.json'), '{}');
   }
   const workspace = new BackupWorkspace(folder);
-  await takeBackup({
+  await makeBackup({
     layout,
     config: null,
     svcVersion: '0.1.0',

@@ -166,7 +166,7 @@ export async function verifyBackup(
  * Verifies the backup and puts the data of one app at `to`, durably, in a folder that exists. Resolves with the number of migrations
  * that it has had. Throws as `verifyBackup` does, and `NOT_FOUND` where the backup has no whole data of the app; there is no file then.
  */
-export async function takeData(
+export async function extractData(
   file: string,
   app: string,
   to: string,

@@ -41,7 +41,7 @@ export class FolderChanges {
   static async begin(folder: string, budget: WatchBudget, tell: (change: FileChange) => void): Promise<FolderChanges> {
     const changes = new FolderChanges(folder, budget, tell);
     await changes.#watch.follow(folder);
-    changes.#first = (await takeSnapshot(folder)) ?? new Map();
+    changes.#first = (await readSnapshot(folder)) ?? new Map();
     changes.#last = changes.#first;
     return changes;
   }
@@ -67,7 +67,7 @@ export class FolderChanges {
       try {
         // Files may have come into a new folder before it was watched: check once more.
         if (await this.#watch.follow(this.#folder)) this.#soon();
-        const snapshot = await takeSnapshot(this.#folder);
+        const snapshot = await readSnapshot(this.#folder);
         if (snapshot !== null) this.#compare(snapshot);
       } catch {
         // The folder is being replaced as a whole: the next check finds the new one.
@@ -96,7 +96,7 @@ function statusOf(wasThere: boolean, isThere: boolean): FileChange['status'] {
 }
 
 /** Null for a folder with more files than an app may have: that cannot be published, and would take long. */
-async function takeSnapshot(folder: string): Promise<Snapshot | null> {
+async function readSnapshot(folder: string): Promise<Snapshot | null> {
   const found = new Map<string, string>();
   const folders = [''];
   for (const below of folders) {

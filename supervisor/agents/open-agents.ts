@@ -51,11 +51,11 @@ export function openAgents(parts: AgentParts, { conversationRunner, runnerStatus
   const folder = join(layout.agentsDir, '_probe');
   const catalog = new RunnerCatalog({ runners, agents, file: layout.modelCatalog, folder, log });
   const own = new OwnRunner({ ...parts, agents, runners, known: catalog, grounding });
-  const leave = (over: AgentScope) => agents.leave(over);
+  const endAgentsOf = (over: AgentScope) => agents.endAgentsOf(over);
   return {
     run: own.run,
     choose: (asked) => own.choose(asked),
-    leave,
+    endAgentsOf,
     runners,
     catalog,
     hostStatus: runnerStatus ?? null,

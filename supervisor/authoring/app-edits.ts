@@ -6,7 +6,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { APP_ICON } from '../../protocol/http/icons.ts';
 import { parseAutomation } from '../../protocol/rules/automation-check.ts';
 import { isRecord } from '../../protocol/shapes/shape.ts';
-import { twinFolder } from '../../storage/authoring/session-files.ts';
+import { linkFolder } from '../../storage/authoring/session-files.ts';
 import { exists, isMissing, writeFileAtomic } from '../../storage/files/atomic-file.ts';
 import type { ReplaceAutomation } from './sessions.ts';
 
@@ -115,7 +115,7 @@ export async function updateAutomation(
   const text = checkedText(id, merge(JSON.parse(before) as Record<string, unknown>, manifest));
   if (handler === undefined) return writeFileAtomic(path, text);
   await replace(id, async (staged) => {
-    await twinFolder(folderOf(folder, id), staged);
+    await linkFolder(folderOf(folder, id), staged);
     const file = (await exists(join(staged, 'handler.ts'))) ? 'handler.ts' : 'handler.js';
     await writeFileAtomic(join(staged, file), handler);
     await writeFileAtomic(join(staged, 'automation.json'), text);

@@ -35,10 +35,10 @@ type AuthoringOptions = {
 };
 
 /**
- * `sessionId` names an open session; without one, a new one is made. `origin` is where the gateway is reached, `maker` and `by` say
+ * Where a change is staged, and for whom. `sessionId` names an open session; without one, a new one is made. `origin` is where the gateway is reached, `maker` and `by` say
  * who asks, `message` is that of the publication.
  */
-export type Where = Pick<PublishOptions, 'maker' | 'by' | 'message'> & {
+export type StagingOptions = Pick<PublishOptions, 'maker' | 'by' | 'message'> & {
   sessionId?: string;
   publish?: boolean;
   origin: string;
@@ -61,7 +61,7 @@ export class Authoring {
   }
 
   /** A blank app. Rejects with `CONFLICT` when the id is taken. */
-  async create(id: string, name: string | undefined, where: Where): Promise<Staged> {
+  async create(id: string, name: string | undefined, where: StagingOptions): Promise<Staged> {
     this.#checkFree(id);
     return this.#layOut(id, { blank: templateFolder('_blank') }, name ?? nameFromId(id), where);
   }
@@ -70,7 +70,7 @@ export class Authoring {
   async clone(
     templateId: string,
     { id: wanted, name: wantedName }: { id?: string | undefined; name?: string | undefined },
-    where: Where,
+    where: StagingOptions,
   ): Promise<Staged> {
     const template = await this.#options.templates.source(templateId);
     // One after the other, so that no two choose the same id.
@@ -81,7 +81,7 @@ export class Authoring {
     { row, source }: Awaited<ReturnType<Templates['source']>>,
     wanted: string | undefined,
     wantedName: string | undefined,
-    where: Where,
+    where: StagingOptions,
   ): Promise<Staged> {
     if (wanted !== undefined) this.#checkFree(wanted);
     const states = await this.#options.registry.states();
@@ -94,10 +94,10 @@ export class Authoring {
     return this.#layOut(id, source, name === row.name ? null : name, where);
   }
 
-  #layOut(id: string, source: LayOutJob['source'], name: string | null, where: Where): Promise<Staged> {
+  #layOut(id: string, source: LayOutJob['source'], name: string | null, where: StagingOptions): Promise<Staged> {
     const { sessions, jobs, apps } = this.#options;
     return this.#inSession(id, where, async (sessionId) => {
-      if ((await sessions.holders(id)).length === 0) await apps.forgetTalk(id);
+      if ((await sessions.holders(id)).length === 0) await apps.forgetChats(id);
       await sessions.add(sessionId, id, async (to) => void (await jobs.layOut({ source, to, id, name })));
     });
   }
@@ -114,28 +114,28 @@ export class Authoring {
   }
 
   /** Rejects as `changeApp` does. */
-  change(app: string, change: AppChange, where: Where): Promise<Staged> {
+  change(app: string, change: AppChange, where: StagingOptions): Promise<Staged> {
     return this.#edit(app, where, (folder) => changeApp(folder, change));
   }
 
   /** Rejects with `CONFLICT` when there is one of this id, and with `INVALID_AUTOMATION`. */
-  createAutomation(app: string, draft: AutomationDraft & { id: string }, where: Where): Promise<Staged> {
+  createAutomation(app: string, draft: AutomationDraft & { id: string }, where: StagingOptions): Promise<Staged> {
     return this.#edit(app, where, (folder, replace) => createAutomation(folder, draft, replace));
   }
 
   /** Rejects with `UNKNOWN_AUTOMATION`, `INVALID_AUTOMATION`. */
-  updateAutomation(app: string, draft: AutomationDraft & { id: string }, where: Where): Promise<Staged> {
+  updateAutomation(app: string, draft: AutomationDraft & { id: string }, where: StagingOptions): Promise<Staged> {
     return this.#edit(app, where, (folder, replace) => updateAutomation(folder, draft, replace));
   }
 
   /** Rejects with `UNKNOWN_AUTOMATION`. */
-  deleteAutomation(app: string, id: string, where: Where): Promise<Staged> {
+  deleteAutomation(app: string, id: string, where: StagingOptions): Promise<Staged> {
     return this.#edit(app, where, (folder, replace) => deleteAutomation(folder, id, replace));
   }
 
   #edit(
     app: string,
-    where: Where,
+    where: StagingOptions,
     work: (folder: string, replace: ReplaceAutomation) => Promise<void>,
   ): Promise<Staged> {
     return this.#inSession(app, where, (sessionId) => this.#options.sessions.edit(sessionId, app, work));
@@ -151,7 +151,7 @@ export class Authoring {
   /** A session that was made for the work goes again when the work fails, or when it was published. */
   async #inSession(
     app: string,
-    { sessionId: given, publish = false, ...options }: Where,
+    { sessionId: given, publish = false, ...options }: StagingOptions,
     work: (sessionId: string) => Promise<void>,
   ): Promise<Staged> {
     const { sessions } = this.#options;

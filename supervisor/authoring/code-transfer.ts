@@ -68,7 +68,7 @@ export class CodeTransfer {
     try {
       if (!isAppId(id) || tag === null)
         throw new SvcError('UNKNOWN_VERSION', 'No tag of the bundle has the files of this app on main.');
-      const { webhooks, ...found } = await deployments.adopt(id, tag, origin);
+      const { webhooks, ...found } = await deployments.registerImported(id, tag, origin);
       result.apps.push({ id, versionId: tag, ...found });
       result.webhooks.push(...webhooks);
     } catch (error) {
@@ -78,13 +78,13 @@ export class CodeTransfer {
       const shown =
         error instanceof SvcError ? error : new SvcError('INTERNAL', 'The app could not be made live; see the log.');
       result.failed.push({ id, error: shown.toBody() });
-      if (isAppId(id) && shown.code.startsWith('ARCHIVE_')) await this.#forgo(id);
+      if (isAppId(id) && shown.code.startsWith('ARCHIVE_')) await this.#discard(id);
     }
   }
 
-  async #forgo(id: string): Promise<void> {
+  async #discard(id: string): Promise<void> {
     try {
-      await this.#options.deployments.forgo(id);
+      await this.#options.deployments.discardUnregistered(id);
     } catch (error) {
       this.#options.log.warn({ app: id, err: error }, 'An imported app that was refused is still on main.');
     }

@@ -46,7 +46,7 @@ type AutomationsOptions = {
   layout: Layout;
   databases: Databases;
   tree: Tree;
-  jobs: Pick<Jobs, 'judgeOutput'>;
+  jobs: Pick<Jobs, 'checkOutput'>;
   secrets: Secrets;
   log: Logger;
   /** One line of JSON for an app's log. */
@@ -134,9 +134,9 @@ export class Automations {
         const file = layout.app(app).version(versionId).automationHandler(id);
         return existsSync(`${file}.js`) ? `${file}.js` : `${file}.ts`;
       },
-      judgeOutput: ({ app, id, versionId }, output) => {
+      checkOutput: ({ app, id, versionId }, output) => {
         const { validators } = layout.app(app).version(versionId);
-        return options.jobs.judgeOutput({ app, validators, automation: id, output });
+        return options.jobs.checkOutput({ app, validators, automation: id, output });
       },
       baseUrl: options.baseUrl,
       appLog: options.appLog,

@@ -17,7 +17,7 @@ import type { Databases } from '../databases.ts';
 type ActivationTools = {
   databases: Databases;
   /** Resolves when no process has the app's files open. */
-  letGo(): Promise<void>;
+  releaseApp(): Promise<void>;
   log: Logger;
 };
 
@@ -105,7 +105,7 @@ async function migrate(
   version: VersionSummary,
   files: MigrationFile[],
   backupTo: string | null,
-  { databases, letGo }: ActivationTools,
+  { databases, releaseApp }: ActivationTools,
 ): Promise<number[]> {
   try {
     return await databases.migrate(id, files, backupTo);
@@ -113,7 +113,7 @@ async function migrate(
     const failed = error instanceof SvcError && error.code === 'MIGRATION_FAILED';
     let isUndone = failed;
     try {
-      if (!(error instanceof SvcError) || error.code === 'STORE_DAMAGED') await letGo();
+      if (!(error instanceof SvcError) || error.code === 'STORE_DAMAGED') await releaseApp();
       isUndone ||= (await databases.userVersion(id)) < version.migrations;
       if (!isUndone) await databases.makeDurable(id);
     } catch (cause) {

@@ -44,8 +44,8 @@ export type SessionCopy = {
  */
 export type FollowSession = (session: string, app: string, published: PublishedFiles) => Promise<boolean>;
 
-/** For what follows a change and cannot take it back: a failure is logged, and answered with false. */
-export async function afterwards(
+/** Does what follows a change, which a failure cannot undo. The failure is logged, and answered with false. */
+export async function tryAfterChange(
   { log }: ChangeOptions,
   app: string,
   message: string,
@@ -60,18 +60,18 @@ export async function afterwards(
   }
 }
 
-/** No call of the app runs, and no process has its files open. */
-export async function letGo(
+/** Stops the app. Once this resolves, no call of it runs, and no process has its files open. */
+export async function releaseApp(
   { apps, databases }: ChangeOptions,
   id: string,
-  talk: { keepsTalk?: boolean } = {},
+  chats: { keepsChats?: boolean } = {},
 ): Promise<void> {
-  await apps.stop(id, talk);
+  await apps.stop(id, chats);
   await databases.close(id);
 }
 
 export async function pruneKeys(options: ChangeOptions, id: string): Promise<void> {
-  await afterwards(options, id, 'Old keys of webhooks could not be removed.', () =>
+  await tryAfterChange(options, id, 'Old keys of webhooks could not be removed.', () =>
     pruneWebhookKeys(options.layout.app(id)),
   );
 }

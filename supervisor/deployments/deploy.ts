@@ -238,7 +238,7 @@ export class Deployments {
    * Registers an app that was imported into the git store, with one of its versions live. Rejects with `CONFLICT`,
    * `UNKNOWN_VERSION`, and the errors of manifests, handlers, automations and migrations.
    */
-  adopt(id: string, versionId: string, origin: string): Promise<AdoptionResult> {
+  registerImported(id: string, versionId: string, origin: string): Promise<AdoptionResult> {
     return this.#changingApp(id, async () => {
       if (this.#options.registry.has(id)) throw new SvcError('CONFLICT', `There is an app "${id}" already.`);
       const source = { tag: versionId, imported: true } as const;
@@ -247,7 +247,7 @@ export class Deployments {
   }
 
   /** Takes an app that is in the store and not registered out of it, with its versions: its id can then be taken by another. */
-  forgo(id: string): Promise<void> {
+  discardUnregistered(id: string): Promise<void> {
     return this.#changingApp(id, async () => {
       if (!this.#options.registry.has(id)) await forgetCode(this.#options, id);
     });

@@ -15,7 +15,7 @@ import { addWebhookKeys } from '../../storage/automations/automation-files.ts';
 import { mkdirDurable } from '../../storage/files/atomic-file.ts';
 import type { AppPaths } from '../../storage/layout.ts';
 import { activateVersion, migrationsDone, UnknownOutcome } from './activation.ts';
-import { afterwards, type ChangeOptions, letGo, pruneKeys, stagingFolder } from './change.ts';
+import { type ChangeOptions, pruneKeys, releaseApp, stagingFolder, tryAfterChange } from './change.ts';
 import { clearFolder, followed, recover } from './recovery.ts';
 import { type PublicationSource, type StagedVersion, stageVersion } from './stage-version.ts';
 
@@ -248,10 +248,10 @@ export class Publication {
   async #makeFolder(): Promise<void> {
     const { layout, apps } = this.#options;
     // In a session it was an app before, and goes on as one if this fails.
-    const talk = { keepsTalk: 'session' in this.#order.source };
-    await apps.forget(this.#id, talk);
+    const chats = { keepsChats: 'session' in this.#order.source };
+    await apps.forget(this.#id, chats);
     this.#undo.push(async () => {
-      await letGo(this.#options, this.#id, talk);
+      await releaseApp(this.#options, this.#id, chats);
       await purgeApp(layout, this.#id);
     });
     await mkdirDurable(this.#app.dir);
@@ -287,7 +287,7 @@ export class Publication {
   /** If that is interrupted, the app is repaired. */
   async #movePointer(): Promise<number[]> {
     const { databases, log } = this.#options;
-    const tools = { databases, letGo: () => letGo(this.#options, this.#id), log };
+    const tools = { databases, releaseApp: () => releaseApp(this.#options, this.#id), log };
     try {
       const moved = await activateVersion(this.#id, this.#app, this.version, this.#done, tools, this.#now);
       this.#isOpen = !moved.isSettled;
@@ -355,7 +355,7 @@ export class Publication {
   }
 
   #afterwards(message: string, work: () => Promise<void>): Promise<boolean> {
-    return afterwards(this.#options, this.#id, message, work);
+    return tryAfterChange(this.#options, this.#id, message, work);
   }
 
   /** Unless the migrations may be in the data: the activation is then finished when the app is next needed. */

@@ -15,7 +15,7 @@ import type { AppState } from '../../storage/apps/registry.ts';
 import { moveToTrash, purgeApp, sweepUnregistered } from '../../storage/apps/trash.ts';
 import { readCurrent, readVersion, writeCurrent } from '../../storage/apps/versions.ts';
 import { exists, removeDurable } from '../../storage/files/atomic-file.ts';
-import { afterwards, type ChangeOptions, type FollowSession, letGo, pruneKeys } from './change.ts';
+import { type ChangeOptions, type FollowSession, pruneKeys, releaseApp, tryAfterChange } from './change.ts';
 
 /** Before anything is served. Logs failures: the next change of the app tries again. */
 export async function recoverAll(options: ChangeOptions): Promise<void> {
@@ -30,7 +30,7 @@ export async function recoverAll(options: ChangeOptions): Promise<void> {
 export async function recoverListed(options: ChangeOptions, follow?: FollowSession): Promise<void> {
   const message = 'A change of an app that was cut off could not be put right yet.';
   for (const id of await listIntents(options.layout))
-    await afterwards(options, id, message, () => recover(options, id, follow));
+    await tryAfterChange(options, id, message, () => recover(options, id, follow));
 }
 
 /**
@@ -130,7 +130,7 @@ export async function clearFolder(options: ChangeOptions, id: string): Promise<v
   const { layout, now } = options;
   if (!(await exists(layout.app(id).dir))) return;
   const intent = await readIntent(layout, id);
-  await letGo(options, id);
+  await releaseApp(options, id);
   const isTrash = intent === null || intent === 'damaged' || (intent.kind === 'remove' && !intent.purge);
   if (isTrash) await moveToTrash(layout, id, now());
   else await purgeApp(layout, id);

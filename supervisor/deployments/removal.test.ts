@@ -96,7 +96,7 @@ for (const store of STORES) {
     events.length = 0;
     const restored = await deployments.restore(id);
     assert.deepEqual(restored, { id: 'notes', restored: true, activeVersion: restored.activeVersion });
-    assert.deepEqual(events, ['regain notes', 'swap notes 2']);
+    assert.deepEqual(events, ['load notes', 'swap notes 2']);
     await assertWhole(running);
 
     const again = await start(store, { dataDir: layout.dataDir });

@@ -18,7 +18,7 @@ import {
 import { readCurrent } from '../../storage/apps/versions.ts';
 import { exists, namesIn, removeDurable } from '../../storage/files/atomic-file.ts';
 import type { AppPaths } from '../../storage/layout.ts';
-import { afterwards, type ChangeOptions, letGo } from './change.ts';
+import { type ChangeOptions, releaseApp, tryAfterChange } from './change.ts';
 import { clearFolder, settlePointer } from './recovery.ts';
 
 export type RestoreResult = { id: string; restored: true; activeVersion: string | null };
@@ -41,15 +41,15 @@ export async function removeApp(options: ChangeOptions, id: string, purge: boole
     throw error;
   }
   try {
-    await letGo(options, id);
+    await releaseApp(options, id);
     if (purge) await purgeApp(layout, id);
     else await moveToTrash(layout, id, now());
   } catch (error) {
     throw notCleared(options, id, error);
   }
   // After the folder: a crash here leaves only what the first upload of an app of this name removes as well.
-  await afterwards(options, id, 'The history of an app that was removed is still there.', () => apps.forget(id));
-  await afterwards(options, id, 'The code of an app that was removed is still on main.', () =>
+  await tryAfterChange(options, id, 'The history of an app that was removed is still there.', () => apps.forget(id));
+  await tryAfterChange(options, id, 'The code of an app that was removed is still on main.', () =>
     forgetCode(options, id, purge),
   );
 }
@@ -111,24 +111,24 @@ export async function restoreApp(options: ChangeOptions, trashed: Trashed): Prom
     const activeVersion = active === null || active === 'damaged' ? null : active.activeVersion;
     if (activeVersion !== null) endClaims = await claims.claim(app, layout.app(app).version(activeVersion));
     await store.revive(app, await versionsOf(layout.app(app), app), activeVersion);
-    await apps.regain(app);
+    await apps.loadRestored(app);
     await registry.register(app);
   } catch (error) {
     endClaims();
     const words = 'An app that could not be restored is not back in the trash yet; the next start does that.';
-    await afterwards(options, app, words, () => moveToTrash(layout, app, trashed.removedAt));
-    await afterwards(options, app, words, () => apps.forget(app));
-    await afterwards(options, app, words, () => forgetCode(options, app));
+    await tryAfterChange(options, app, words, () => moveToTrash(layout, app, trashed.removedAt));
+    await tryAfterChange(options, app, words, () => apps.forget(app));
+    await tryAfterChange(options, app, words, () => forgetCode(options, app));
     throw error;
   }
-  await afterwards(options, app, 'The note of a restoration could not be removed.', async () => {
+  await tryAfterChange(options, app, 'The note of a restoration could not be removed.', async () => {
     await removeDurable(layout.app(app).removed);
     await removeIntent(layout, app);
   });
   // Its first use repairs what the removal or the crash of an older gateway left.
   const { active } = await registry.state(app);
   if (active !== null)
-    await afterwards(options, app, 'What follows a restored app could not be told of it.', () =>
+    await tryAfterChange(options, app, 'What follows a restored app could not be told of it.', () =>
       apps.swap(app, active),
     );
   endClaims();

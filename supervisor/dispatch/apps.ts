@@ -48,7 +48,7 @@ type LaterParts = {
   };
   chat: {
     removed(app: string): Promise<void>;
-    forgetApp(app: string, talk?: { keepsTalk?: boolean }): Promise<void>;
+    forgetApp(app: string, chats?: { keepsChats?: boolean }): Promise<void>;
     forgetRows(app: string): Promise<unknown>;
   };
 };
@@ -149,8 +149,8 @@ export class Apps implements Scopes {
     return summary === null ? null : { id, app, summary };
   }
 
-  /** The data of an app is known to be lost: no call comes to it any more. */
-  lost(id: string): void {
+  /** Takes no more calls for an app, whose data is known to be lost. */
+  dataLost(id: string): void {
     this.#ready.delete(id);
   }
 
@@ -177,11 +177,11 @@ export class Apps implements Scopes {
     this.#options.tree.restartFires(app.id);
   }
 
-  /** Ends everything that an app does: its runs first, then its calls, then what follows it. `keepsTalk` as for `forget`. */
-  async stop(id: string, { keepsTalk = false }: { keepsTalk?: boolean } = {}): Promise<void> {
+  /** Ends everything that an app does: its runs first, then its calls, then what follows it. `keepsChats` as for `forget`. */
+  async stop(id: string, { keepsChats = false }: { keepsChats?: boolean } = {}): Promise<void> {
     const { tree, changes, commits, pages, logs, layout } = this.#options;
     const { automations, chat } = this.#later;
-    await Promise.all([automations.removed(id), keepsTalk ? undefined : chat.removed(id)]);
+    await Promise.all([automations.removed(id), keepsChats ? undefined : chat.removed(id)]);
     this.#ready.delete(id);
     this.#pages.delete(id);
     await Promise.all([tree.remove(id), tree.removeFires(id)]);
@@ -194,7 +194,7 @@ export class Apps implements Scopes {
   }
 
   /** Replaces the data of an app: runs `work` while no thread of it runs, and no call comes to it. */
-  async within<T>(id: string, work: () => Promise<T>): Promise<T> {
+  async whileStopped<T>(id: string, work: () => Promise<T>): Promise<T> {
     const { tree } = this.#options;
     const refusal = new SvcError('CONFLICT', `The data of "${id}" is being repaired; try again.`);
     this.#halted.set(id, refusal);
@@ -208,28 +208,28 @@ export class Apps implements Scopes {
   }
 
   /**
-   * Removes what is remembered of an app that was removed for good. `keepsTalk`: but for its conversations and their runs, since it
+   * Removes what is remembered of an app that was removed for good. `keepsChats`: but for its conversations and their runs, since it
    * goes on as the draft of a session.
    */
-  async forget(id: string, { keepsTalk = false }: { keepsTalk?: boolean } = {}): Promise<void> {
+  async forget(id: string, { keepsChats = false }: { keepsChats?: boolean } = {}): Promise<void> {
     const { programTokens, idempotency, secrets, blobs, notices } = this.#options;
     blobs.forget(id);
     notices.forget(id);
     await secrets.forget(id);
     await programTokens.forgetApp(id);
     await idempotency.forget(id);
-    if (!keepsTalk) await this.#later.automations.runs.forgetApp(id);
-    await this.#later.chat.forgetApp(id, { keepsTalk });
+    if (!keepsChats) await this.#later.automations.runs.forgetApp(id);
+    await this.#later.chat.forgetApp(id, { keepsChats });
   }
 
   /** An app of this id begins in a session: what was said and done about an earlier one is not about it. */
-  async forgetTalk(id: string): Promise<void> {
+  async forgetChats(id: string): Promise<void> {
     await this.#later.automations.runs.forgetApp(id);
     await this.#later.chat.forgetRows(id);
   }
 
-  /** Loads what an app needs before it serves, once its folder is back in place. */
-  async regain(id: string): Promise<void> {
+  /** Loads what a restored app needs before it serves. Its folder is back in place. */
+  async loadRestored(id: string): Promise<void> {
     await this.#options.secrets.load(id);
   }
 

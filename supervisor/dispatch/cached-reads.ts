@@ -7,7 +7,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { memberBytes } from '../../protocol/rules/json-text.ts';
 import { isSameCaller } from '../../protocol/wire/handler-caller.ts';
 import type { Meter } from '../operations/metrics/meters.ts';
-import type { Beginning, Reads, Results } from '../results/results.ts';
+import type { Reads, Results, RunStart } from '../results/results.ts';
 import { type CallReply, type CallTiming, Deadlines, type Timed, type Tracked } from '../tree/actor/call.ts';
 import { timedOutShared } from '../tree/actor/call-errors.ts';
 import type { Request, Sink, Target } from './request.ts';
@@ -19,7 +19,7 @@ import type { Request, Sink, Target } from './request.ts';
 export type StartRun = (request: Request, reply: CallReply, arrivedAt: number, schema?: number) => () => void;
 
 /** Finds a run by `place`: its app and key. One in `CachedReads.#runs` has waiters. */
-type Run = { readonly place: string; readonly from: Beginning; readonly waiters: Set<Waiter>; abandon: () => void };
+type Run = { readonly place: string; readonly from: RunStart; readonly waiters: Set<Waiter>; abandon: () => void };
 
 /** Milliseconds that only grow, and what tells waiters of their deadlines. */
 type Clock = { now(): number; deadlines: Deadlines };

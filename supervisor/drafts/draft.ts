@@ -82,7 +82,7 @@ export class Draft {
   #callable: App | null = null;
   #settling: NodeJS.Timeout | undefined;
   /** It is unused, for long or so far. */
-  #resting = true;
+  #isUnused = true;
   /** Why it is closed. */
   #over: SvcError | null = null;
 
@@ -102,7 +102,7 @@ export class Draft {
       release: () => tree.remove(this.key, new SvcError('CONFLICT', 'The draft is copying the live data; try again.')),
       say: (level, message) => this.#say(level, message),
     });
-    this.#watch = new FolderWatch(budget, () => this.#noticed());
+    this.#watch = new FolderWatch(budget, () => this.#filesChanged());
     this.reports = new PageReports({ ...options, key: this.key, app });
   }
 
@@ -145,7 +145,7 @@ export class Draft {
   /** Resolves when the snapshot, or the fault, includes all edits until now. Rejects with `UNKNOWN_SESSION` and the like. */
   async refreshed(): Promise<void> {
     this.lastUsed = performance.now();
-    this.#resting = false;
+    this.#isUnused = false;
     if (!this.#edited && this.#watch.complete) await this.#watch.caughtUp();
     // One that is under way and was not told of an edit since began after the last one: it has all of them when it ends.
     if (this.#edited || !this.#watch.complete) {
@@ -196,12 +196,12 @@ export class Draft {
   edit(): void {
     this.#edited = true;
     clearTimeout(this.#settling);
-    if (!this.#resting) this.#refreshSoon();
+    if (!this.#isUnused) this.#refreshSoon();
   }
 
-  /** It is not in use: its files are not watched until it is used again. */
-  rest(): void {
-    this.#resting = true;
+  /** Stops watching the files of a draft that is not in use, until it is used again. */
+  stopWatching(): void {
+    this.#isUnused = true;
     this.#watch.stop();
   }
 
@@ -224,7 +224,7 @@ export class Draft {
   }
 
   /** Programs write a file in several steps, and several files: they are looked at when that has ended, or sooner by a request. */
-  #noticed(): void {
+  #filesChanged(): void {
     this.#edited = true;
     clearTimeout(this.#settling);
     this.#settling = setTimeout(() => this.#refreshSoon(), LIMITS.draftSettleMs);

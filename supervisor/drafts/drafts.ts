@@ -150,7 +150,7 @@ export class Drafts {
   #tidy(): void {
     const before = performance.now() - LIMITS.draftIdleMs;
     for (const draft of this.#drafts.values()) {
-      if (draft.lastUsed < before && !this.#options.changes.watched(draft.key)) draft.rest();
+      if (draft.lastUsed < before && !this.#options.changes.watched(draft.key)) draft.stopWatching();
     }
   }
 }

@@ -59,7 +59,7 @@ export class DescriptorGuard {
 
   stop(): void {
     clearTimeout(this.#timer);
-    this.#letGo();
+    this.#freeSpares();
   }
 
   readonly #check = (): void => {
@@ -69,7 +69,7 @@ export class DescriptorGuard {
       this.#isFull = isFull;
       this.#onChange(isFull);
     }
-    if (isFull) this.#letGo();
+    if (isFull) this.#freeSpares();
     const isShort = !isFull && left < 3 * LIMITS.descriptorReserve;
     this.#timer = setTimeout(this.#check, isShort ? LIMITS.descriptorShortMs : LIMITS.descriptorCheckMs).unref();
   };
@@ -87,7 +87,7 @@ export class DescriptorGuard {
     return lowest;
   }
 
-  #letGo(): void {
+  #freeSpares(): void {
     for (const spare of this.#spares) this.#system.release(spare);
     this.#spares = [];
   }

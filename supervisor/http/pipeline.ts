@@ -16,7 +16,7 @@ import type { Tracing } from '../tracing/tracing.ts';
 import { stoppingError } from '../tree/actor/call-errors.ts';
 import { type Access, keyless, unauthorized } from './access/access.ts';
 import { type AgentTokens, agentCaller } from './access/agent-tokens.ts';
-import { ADMIN, type Authorize, hostCaller, NOBODY, saidBy } from './access/callers.ts';
+import { ADMIN, type Authorize, allowedByHost, hostCaller, NOBODY } from './access/callers.ts';
 import { isBorrowed, isForeign, isNavigation } from './access/fetch-metadata.ts';
 import { type Caller, demand } from './access/grants.ts';
 import { type Identify, type MakerOf, PersonCaller, personOf } from './access/person.ts';
@@ -193,7 +193,7 @@ export class Pipeline {
       if (agent !== null) return agent;
       const person = identify === null ? null : this.#person(exchange, identify, fromListed);
       if (person !== null) return person;
-      if (authorize !== null) return hostCaller(saidBy(authorize, exchange));
+      if (authorize !== null) return hostCaller(allowedByHost(authorize, exchange));
       if (identify !== null) return unauthorized(UNKNOWN_PERSON);
       if (openTo !== null && isBorrowed(exchange, openTo.of(exchange.header('host'))) && !fromListed)
         throw borrowed('asks its callers for nothing');
@@ -219,7 +219,7 @@ export class Pipeline {
     const here = { ...EMBEDDED, host: exchange.header('host') ?? '' };
     if (openTo !== null && isBorrowed(exchange, here) && !fromListed)
       throw borrowed('knows its callers by their browser');
-    return new PersonCaller(person, makerOf, authorize === null ? undefined : saidBy(authorize, exchange));
+    return new PersonCaller(person, makerOf, authorize === null ? undefined : allowedByHost(authorize, exchange));
   }
 
   /** The path of the route: at a page's own origin, its files are at `/` as well. */

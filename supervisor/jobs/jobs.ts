@@ -115,7 +115,7 @@ export class Jobs {
       createChild,
       limits: QUEUE,
       idleMs: (pool) => (pool === 'drafts' ? LIMITS.draftIdleMs : LIMITS.jobIdleMs),
-      blamesQuestion: true,
+      soleQuestionIsCause: true,
       now,
     });
     const flushes = new Flushes(writable);
@@ -156,8 +156,8 @@ export class Jobs {
   }
 
   /** Rejects with `HANDLER_ERROR` for an output that its automation's schema does not take. */
-  judgeOutput(job: OutputJob): Promise<void> {
-    return this.#run('judgeOutput', job, { subject: 'output', party: job.app, repeatable: true });
+  checkOutput(job: OutputJob): Promise<void> {
+    return this.#run('checkOutput', job, { subject: 'output', party: job.app, repeatable: true });
   }
 
   /** Reads or writes the files of an app in a session. Rejects with the errors of archives, `NOT_FOUND`, `PRECONDITION_FAILED`. */
@@ -189,7 +189,7 @@ export class Jobs {
 
   /** Looks at the data of an app, or takes it from a backup. Rejects as `pack` does, with `INVALID_BACKUP` and `NOT_FOUND`. */
   appData(job: DataJob & { check: string }): Promise<{ integrity: string }>;
-  appData(job: DataJob & { take: object }): Promise<{ userVersion: number }>;
+  appData(job: DataJob & { extract: object }): Promise<{ userVersion: number }>;
   appData(job: DataJob): Promise<DataResult> {
     return this.#run('appData', job, { subject: 'backup', party: null, pool: 'long', ms: LIMITS.backupVerifyMs });
   }

@@ -9,9 +9,9 @@ import {
   type LiveClock,
   type LiveFollower,
   type LiveMember,
+  type LiveParts,
   LiveQuery,
   type LiveRequest,
-  type LiveRoom,
 } from './live-query.ts';
 
 /** A follower with the query that it follows now. `name` is the query's key in `AppQueries.queries`. */
@@ -29,7 +29,7 @@ type AppQueries = {
 };
 
 type LiveSources = {
-  dispatcher: LiveRoom['dispatcher'];
+  dispatcher: LiveParts['dispatcher'];
   commits: Commits;
   changes: ChangeStreams;
 };
@@ -48,18 +48,18 @@ export class LiveQueries {
   readonly #apps = new Map<string, AppQueries>();
   /** How many subscriptions each client has, over all apps. */
   readonly #clients = new Map<string, number>();
-  readonly #room: LiveRoom;
+  readonly #parts: LiveParts;
   #keptBytes = 0;
 
   constructor(sources: LiveSources, clock: LiveClock = CLOCK) {
     this.#sources = sources;
-    this.#room = {
+    this.#parts = {
       clock,
       dispatcher: sources.dispatcher,
       isUpToDate: (key) => sources.commits.upToDate(key) !== null,
       takeOver: (members, from) => this.#takeOver(members as Member[], from),
-      enter: (key, start) => this.#enter(key, start),
-      keep: (bytes) => {
+      waitForPlace: (key, start) => this.#enter(key, start),
+      reserve: (bytes) => {
         if (this.#keptBytes + bytes > LIMITS.liveResultsBytes) return false;
         this.#keptBytes += bytes;
         return true;
@@ -117,7 +117,7 @@ export class LiveQueries {
     query.add(member);
     return {
       resume: () => {
-        if (!ended) member.query.repeat(member);
+        if (!ended) member.query.sendAgain(member);
       },
       stop: () => {
         if (ended) return;
@@ -147,7 +147,7 @@ export class LiveQueries {
   }
 
   #make(app: AppQueries, name: string, request: LiveRequest): LiveQuery {
-    const query = new LiveQuery(request, this.#room);
+    const query = new LiveQuery(request, this.#parts);
     app.queries.set(name, query);
     return query;
   }
@@ -178,7 +178,7 @@ export class LiveQueries {
     let app = this.#apps.get(key);
     if (!app) {
       const wrote = (tables: Written): void => {
-        for (const query of made.queries.values()) query.wrote(tables);
+        for (const query of made.queries.values()) query.tablesWritten(tables);
       };
       const { commits, changes } = this.#sources;
       const ends = [

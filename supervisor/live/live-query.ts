@@ -56,21 +56,21 @@ export type LiveClock = {
 };
 
 /** What the live queries of a gateway share. */
-export type LiveRoom = {
+export type LiveParts = {
   readonly clock: LiveClock;
   readonly dispatcher: Dispatcher;
   /** Whether the notes of all commits to the app's data have arrived. Those that have not will. */
   isUpToDate(key: string): boolean;
   /** Moves these followers to a separate query for each caller, because the result depends on the caller. */
   takeOver(members: LiveMember[], from: LiveRequest): void;
-  /** Calls back when the query may run, at once or later. `done` gives the place back. */
-  enter(key: string, start: (done: () => void) => void): void;
-  /** Counts the bytes of kept results. False: they have to go. */
-  keep(bytes: number): boolean;
+  /** Calls `start` when the query may run, at once or later. `done` gives the place back. */
+  waitForPlace(key: string, start: (done: () => void) => void): void;
+  /** Counts the bytes of a result that is to be kept. False: there is no room for them. */
+  reserve(bytes: number): boolean;
   release(bytes: number): void;
 };
 
-type News = { state: LiveState; asOf: number };
+type UnsentState = { state: LiveState; asOf: number };
 
 const UNKNOWN: Reads = { tables: 'all', keep: false, caller: true };
 const NEWLINE = 0x0a;
@@ -79,7 +79,7 @@ const SPACE = 0x20;
 
 export class LiveQuery {
   readonly request: LiveRequest;
-  readonly #room: LiveRoom;
+  readonly #parts: LiveParts;
   /** Each follower, with the value of `#clock` since which it follows. It gets no older state. */
   readonly #members = new Map<LiveMember, number>();
   /** True where the result depends on the caller. */
@@ -108,19 +108,19 @@ export class LiveQuery {
   #failures = 0;
   /** Cancels the next run, which waits for the interval, for a failure to pass, or for `refreshSeconds` of the manifest. */
   #cancelNext: () => void = () => {};
-  #telling = false;
+  #isSending = false;
   /** The newest state, while some followers may not have it. */
-  #news: News | null = null;
+  #unsent: UnsentState | null = null;
   #refreshSeconds: number | undefined;
   #abandon: (() => void) | null = null;
   #done: (() => void) | null = null;
   #closed = false;
 
-  constructor(request: LiveRequest, room: LiveRoom) {
+  constructor(request: LiveRequest, parts: LiveParts) {
     this.request = request;
-    this.#room = room;
+    this.#parts = parts;
     // Microseconds, as for the numbers of changes. So they also grow over restarts, and while there are no followers.
-    this.#seq = room.clock.now() * 1000;
+    this.#seq = parts.clock.now() * 1000;
   }
 
   get followers(): number {
@@ -135,13 +135,13 @@ export class LiveQuery {
   /** Adds a follower. It gets its first state after this returns. That state is no older than this call. */
   add(member: LiveMember): void {
     // The new follower may know of a write whose note has not arrived.
-    if (!this.#room.isUpToDate(this.request.scope.key)) this.invalidate();
+    if (!this.#parts.isUpToDate(this.request.scope.key)) this.invalidate();
     const isRunning = this.#phase === 'running';
     if (this.#stale || (isRunning && intersects('all', this.#written))) this.#members.set(member, ++this.#clock);
     else this.#members.set(member, isRunning ? this.#begunAt : 0);
     if (isRunning) return;
     if (this.#state === null || this.#stale) this.invalidate();
-    else queueMicrotask(() => this.#tellOne(member));
+    else queueMicrotask(() => this.#sendTo(member));
   }
 
   delete(member: LiveMember): void {
@@ -155,18 +155,18 @@ export class LiveQuery {
   }
 
   /** Has the query run again if it reads any of these tables. */
-  wrote(tables: Written): void {
+  tablesWritten(tables: Written): void {
     if (this.#phase === 'running') this.#written = union(this.#written, tables);
     else if (intersects(this.#reads, tables)) this.invalidate();
   }
 
   /** Sends the newest state to a follower that could not take it before. */
-  repeat(member: LiveMember): void {
+  sendAgain(member: LiveMember): void {
     if (this.#state === null) this.invalidate();
-    else this.#tellOne(member);
+    else this.#sendTo(member);
   }
 
-  #tellOne(member: LiveMember): void {
+  #sendTo(member: LiveMember): void {
     const since = this.#members.get(member);
     if (this.#state !== null && since !== undefined && since <= this.#asOf) member.follower.tell(this.#state);
   }
@@ -179,23 +179,23 @@ export class LiveQuery {
     for (const { follower } of members) follower.closed();
     this.#cancelNext();
     this.#abandon?.();
-    this.#leave();
-    this.#forget();
+    this.#givePlaceBack();
+    this.#dropState();
   }
 
   #schedule(): void {
     if (this.#closed || this.#phase !== 'idle') return;
     this.#cancelNext();
-    const wait = this.#startedAt + this.#intervalMs - this.#room.clock.elapsed();
-    if (wait > 0) this.#cancelNext = this.#room.clock.after(wait, () => this.#enter());
-    else this.#enter();
+    const wait = this.#startedAt + this.#intervalMs - this.#parts.clock.elapsed();
+    if (wait > 0) this.#cancelNext = this.#parts.clock.after(wait, () => this.#waitForPlace());
+    else this.#waitForPlace();
   }
 
-  #enter(): void {
+  #waitForPlace(): void {
     if (this.#closed || this.#phase !== 'idle') return;
     this.#cancelNext();
     this.#phase = 'waiting';
-    this.#room.enter(this.request.scope.key, (done) => {
+    this.#parts.waitForPlace(this.request.scope.key, (done) => {
       if (this.#closed) {
         done();
         return;
@@ -208,12 +208,12 @@ export class LiveQuery {
 
   async #run(): Promise<void> {
     const { scope, query, input, caller } = this.request;
-    const { dispatcher } = this.#room;
+    const { dispatcher } = this.#parts;
     // After this, all other listeners have the note of this write, and `add` has returned.
     await null;
-    this.#startedAt = this.#room.clock.elapsed();
+    this.#startedAt = this.#parts.clock.elapsed();
     // Where notes are missing, this asks for them: later a note says that everything was written.
-    this.#room.isUpToDate(scope.key);
+    this.#parts.isUpToDate(scope.key);
     this.#stale = false;
     this.#written = new Set();
     this.#begunAt = ++this.#clock;
@@ -246,7 +246,7 @@ export class LiveQuery {
   #succeed(json: Uint8Array, reads: Reads = UNKNOWN): void {
     this.#failures = 0;
     this.#reads = reads.tables;
-    if (reads.caller) this.#part();
+    if (reads.caller) this.#makePersonal();
     const id = idOf(json);
     if (id !== this.#lastId) this.#seq += 1;
     this.#end({ id, event: 'data', json: resultText(json, this.#seq), error: null });
@@ -256,10 +256,10 @@ export class LiveQuery {
   #fail(error: SvcError, ran = false): void {
     this.#failures += 1;
     this.#reads = 'all';
-    if (ran) this.#part();
+    if (ran) this.#makePersonal();
     // Followers that have a result do not need to know that a mailbox is full for a moment.
     if (error.code === 'OVERLOADED' && this.#state !== null && this.#phase === 'running') {
-      this.#leave();
+      this.#givePlaceBack();
       this.#stale = true;
       this.#startIn(this.#backoffMs());
       return;
@@ -270,29 +270,29 @@ export class LiveQuery {
 
   #end(state: LiveState): void {
     if (this.#phase !== 'running') return;
-    this.#leave();
+    this.#givePlaceBack();
     this.#stale ||= intersects(this.#reads, this.#written);
     // Without writes since the run began, the result still holds at its end.
     this.#asOf = this.#stale ? this.#begunAt : ++this.#clock;
     this.#lastId = state.id;
-    this.#take(state);
-    void this.#tell({ state, asOf: this.#asOf });
+    this.#keepState(state);
+    void this.#sendToAll({ state, asOf: this.#asOf });
     if (this.#stale) this.#schedule();
     else this.#plan(state);
   }
 
   /** Moves the followers of other callers to queries of their own: they must not see this state. */
-  #part(): void {
+  #makePersonal(): void {
     if (this.#personal) return;
     this.#personal = true;
     const { caller } = this.request;
     const others = [...this.#members.keys()].filter((member) => !isSameCaller(member.caller, caller));
     for (const member of others) this.#members.delete(member);
-    this.#room.takeOver(others, this.request);
+    this.#parts.takeOver(others, this.request);
   }
 
   /** Gives the query's place among those that run to the next one. */
-  #leave(): void {
+  #givePlaceBack(): void {
     this.#phase = 'idle';
     this.#abandon = null;
     this.#done?.();
@@ -306,23 +306,23 @@ export class LiveQuery {
   }
 
   #startIn(ms: number): void {
-    if (!this.#closed) this.#cancelNext = this.#room.clock.after(ms, () => this.invalidate());
+    if (!this.#closed) this.#cancelNext = this.#parts.clock.after(ms, () => this.invalidate());
   }
 
   #backoffMs(): number {
     return Math.min(LIMITS.liveRetryMs * 2 ** (this.#failures - 1), LIMITS.liveRetryMaxMs);
   }
 
-  #take(state: LiveState): void {
+  #keepState(state: LiveState): void {
     if (state === this.#state) return;
-    this.#forget();
-    if (!this.#room.keep(state.json.length)) return;
+    this.#dropState();
+    if (!this.#parts.reserve(state.json.length)) return;
     this.#state = state;
     this.#keptBytes = state.json.length;
   }
 
-  #forget(): void {
-    this.#room.release(this.#keptBytes);
+  #dropState(): void {
+    this.#parts.release(this.#keptBytes);
     this.#keptBytes = 0;
     this.#state = null;
   }
@@ -331,29 +331,29 @@ export class LiveQuery {
    * Sends a state to all followers, in several turns of the event loop where they are many, so that other work goes on. A newer state
    * replaces it under way.
    */
-  async #tell(news: News): Promise<void> {
-    this.#news = news;
-    if (this.#telling) return;
-    this.#telling = true;
-    const begun = this.#room.clock.elapsed();
+  async #sendToAll(news: UnsentState): Promise<void> {
+    this.#unsent = news;
+    if (this.#isSending) return;
+    this.#isSending = true;
+    const begun = this.#parts.clock.elapsed();
     let turn = begun;
     let count = 0;
-    while (this.#news !== null) {
-      const first = this.#news;
-      this.#news = null;
+    while (this.#unsent !== null) {
+      const first = this.#unsent;
+      this.#unsent = null;
       for (const [{ follower }, since] of this.#members) {
-        const { state, asOf } = (this.#news ?? first) as News;
+        const { state, asOf } = (this.#unsent ?? first) as UnsentState;
         if (since <= asOf) follower.tell(state);
         count += 1;
-        if (count % FOLLOWERS_BETWEEN_LOOKS === 0 && this.#room.clock.elapsed() - turn > LIMITS.turnMs) {
+        if (count % FOLLOWERS_BETWEEN_LOOKS === 0 && this.#parts.clock.elapsed() - turn > LIMITS.turnMs) {
           await nextTurn();
-          turn = this.#room.clock.elapsed();
+          turn = this.#parts.clock.elapsed();
         }
       }
     }
-    this.#telling = false;
+    this.#isSending = false;
     // So sending takes half of the time at most.
-    this.#intervalMs = Math.max(LIMITS.liveIntervalMs, 2 * (this.#room.clock.elapsed() - begun));
+    this.#intervalMs = Math.max(LIMITS.liveIntervalMs, 2 * (this.#parts.clock.elapsed() - begun));
   }
 }
 

@@ -14,9 +14,10 @@ const END = Buffer.of(2);
 /** What a browser gave when it agreed: the address of its push service, and keys in base64url. */
 export type Subscription = { endpoint: string; keys: { p256dh: string; auth: string } };
 
-type Chance = { salt: Buffer; pair: ECDH };
+/** The random values of a message. */
+type RandomValues = { salt: Buffer; pair: ECDH };
 
-function chance(): Chance {
+function randomValues(): RandomValues {
   const pair = createECDH('prime256v1');
   pair.generateKeys();
   return { salt: randomBytes(SALT_BYTES), pair };
@@ -26,7 +27,7 @@ function chance(): Chance {
 export function sealedFor(
   { keys }: Subscription,
   text: Buffer,
-  { salt, pair }: Chance = chance(),
+  { salt, pair }: RandomValues = randomValues(),
 ): Buffer<ArrayBuffer> {
   const [receiver, auth] = [Buffer.from(keys.p256dh, 'base64url'), Buffer.from(keys.auth, 'base64url')];
   const sender = pair.getPublicKey();

@@ -8,8 +8,8 @@ import { joinSignals } from '../../protocol/signals.ts';
 import type { BackupSource, PackJob, VerifyResult } from '../../protocol/wire/jobs.ts';
 import type { Registry } from '../../storage/apps/registry.ts';
 import type { BackupSchedule } from '../../storage/backup/kept.ts';
+import { makeBackup } from '../../storage/backup/make-backup.ts';
 import { BackupWorkspace } from '../../storage/backup/pack.ts';
-import { takeBackup } from '../../storage/backup/take.ts';
 import type { Layout } from '../../storage/layout.ts';
 import { type Config, defaultConfig } from '../config.ts';
 import type { Deployments } from '../deployments/deploy.ts';
@@ -40,11 +40,11 @@ export class Backups {
   /**
    * Makes a backup and gives its file to `use`. When that is done, or the signal aborts, the backup is removed. Rejects with `CONFLICT` while another one is under way, and with `STORAGE_FULL` or `BACKUP_TOO_LARGE`.
    */
-  async take<T>(signal: AbortSignal, use: Use<T>): Promise<T> {
+  async make<T>(signal: AbortSignal, use: Use<T>): Promise<T> {
     if (this.#underWay !== null)
       throw new SvcError('CONFLICT', 'A backup is already running; try again when it is done.');
     const joined = joinSignals([signal, this.#stopping.signal]);
-    const work = this.#take(joined.signal, use);
+    const work = this.#make(joined.signal, use);
     this.#underWay = work.catch(() => {});
     try {
       return await work;
@@ -54,13 +54,13 @@ export class Backups {
     }
   }
 
-  /** As `take`, once the one that is under way is done. */
-  async takeNext<T>(signal: AbortSignal, use: Use<T>): Promise<T> {
+  /** As `make`, once the one that is under way is done. */
+  async makeNext<T>(signal: AbortSignal, use: Use<T>): Promise<T> {
     while (this.#underWay !== null) await this.#underWay;
-    return this.take(signal, use);
+    return this.make(signal, use);
   }
 
-  /** Reads a backup anywhere, as a restore would. Rejects with `INVALID_BACKUP` and as `take` does. */
+  /** Reads a backup anywhere, as a restore would. Rejects with `INVALID_BACKUP` and as `make` does. */
   async verify(file: string, signal: AbortSignal): Promise<VerifyResult & { bytes: number }> {
     const { size } = await stat(file);
     const verified = await this.#reaching(file, (workspace) => this.#options.jobs.verifyBackup({ workspace }, signal));
@@ -80,9 +80,9 @@ export class Backups {
   }
 
   /** Verifies a backup anywhere, and puts the data of an app that it has at `to`: how many migrations it has had. */
-  takeData(app: string, file: string, to: string): Promise<number> {
+  extractData(app: string, file: string, to: string): Promise<number> {
     return this.#reaching(file, async (workspace) => {
-      const { userVersion } = await this.#options.jobs.appData({ take: { workspace, app, to } });
+      const { userVersion } = await this.#options.jobs.appData({ extract: { workspace, app, to } });
       return userVersion;
     });
   }
@@ -93,13 +93,13 @@ export class Backups {
     await this.#underWay;
   }
 
-  async #take<T>(signal: AbortSignal, use: Use<T>): Promise<T> {
+  async #make<T>(signal: AbortSignal, use: Use<T>): Promise<T> {
     const { layout, config, svcVersion, registry, deployments, jobs, schedule } = this.#options;
     const folder = join(layout.tmpDir, `backup-${randomUUID()}`);
     try {
       signal.throwIfAborted();
       await mkdir(folder, { mode: 0o700 });
-      await takeBackup({
+      await makeBackup({
         layout,
         config: configText({ ...config, backups: schedule() }),
         svcVersion,

@@ -62,10 +62,10 @@ export class DataRepair {
     const staged = join(staging, 'data.sqlite');
     try {
       await mkdir(staging, { mode: 0o700 });
-      const done = backup === null ? 0 : await backups.takeData(id, backup, staged);
+      const done = backup === null ? 0 : await backups.extractData(id, backup, staged);
       const files = done < active.migrations ? await migrationFiles(app, active.versionId, done) : [];
       const migrationsApplied = files.length === 0 ? [] : await databases.migrateStaged(staged, files);
-      const aside = await apps.within(id, async () => {
+      const aside = await apps.whileStopped(id, async () => {
         const name = await databases.putAside(id, app.data, Date.now());
         if (await exists(staged)) await renameDurable(staged, app.data);
         registry.forget(id);

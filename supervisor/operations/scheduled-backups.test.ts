@@ -43,7 +43,7 @@ function trial(t: TestContext): Trial {
   const clock = new ScriptedClock('2026-01-31T12:00:00Z');
   const making: Trial['making'] = { archive: () => 'whole', damaged: [], gate: Promise.resolve() };
   const backups = standIn<Backups>({
-    takeNext: async (signal, use) => {
+    makeNext: async (signal, use) => {
       await making.gate;
       signal.throwIfAborted();
       const archive = join(layout.tmpDir, 'archive');

@@ -232,7 +232,7 @@ export class ScheduledBackups {
     await this.#checkFolder(schedule);
     let isTaken = false;
     // A backup that is being downloaded goes first.
-    const making = this.#options.backups.takeNext(this.#stopping.signal, (archive, signal) => {
+    const making = this.#options.backups.makeNext(this.#stopping.signal, (archive, signal) => {
       isTaken = true;
       return this.#keep(archive, { folder, takenAt, keep: schedule.keep }, signal);
     });

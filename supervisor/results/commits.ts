@@ -18,12 +18,12 @@ export type CommitsOptions = {
   reader?: (file: string) => Pick<StateReader, 'read' | 'close'>;
 };
 
-/** `strange` is a state that the history does not lead to, since when; `lostSince` is when any such state was seen first. */
+/** `unexplained` is a state that the history does not lead to. `lostSince` is when any such state was seen first. */
 type Known = {
   history: History;
   reader: Pick<StateReader, 'read' | 'close'>;
-  strange: Uint8Array | null;
-  strangeSince: number;
+  unexplained: Uint8Array | null;
+  unexplainedSince: number;
   lostSince: number | null;
   /** The state was unreadable at a query: commits since then are unknown. */
   missed: boolean;
@@ -103,13 +103,13 @@ export class Commits {
     }
     if (!history.leadsTo(state)) {
       // The note of the commit may be on its way; if it does not come, another process has written.
-      if (!history.isNew && !this.#isStrangeForLong(known, state)) return null;
+      if (!history.isNew && !this.#isUnexplainedForLong(known, state)) return null;
       const isNews = !history.isNew || known.missed;
       history.adopt(state);
       if (isNews) this.#tell(app, 'all');
     }
     known.missed = false;
-    known.strange = null;
+    known.unexplained = null;
     known.lostSince = null;
     return history;
   }
@@ -132,12 +132,12 @@ export class Commits {
     for (const app of [...this.#known.keys()]) this.forget(app);
   }
 
-  #isStrangeForLong(known: Known, state: Uint8Array): boolean {
+  #isUnexplainedForLong(known: Known, state: Uint8Array): boolean {
     const now = this.#options.now();
-    if (known.strange !== null && Buffer.compare(known.strange, state) === 0)
-      return now - known.strangeSince >= LIMITS.strangeStateMs;
-    known.strange = Uint8Array.from(state);
-    known.strangeSince = now;
+    if (known.unexplained !== null && Buffer.compare(known.unexplained, state) === 0)
+      return now - known.unexplainedSince >= LIMITS.strangeStateMs;
+    known.unexplained = Uint8Array.from(state);
+    known.unexplainedSince = now;
     // Another process may write without a pause.
     known.lostSince ??= now;
     return now - known.lostSince >= LIMITS.commitLookMs;
@@ -148,7 +148,7 @@ export class Commits {
     const reader = this.#options.reader(this.#options.file(app));
     // A watcher from before the history's beginning may have missed a commit.
     const missed = this.#watchers.has(app);
-    const known = { history: new History(), reader, strange: null, strangeSince: 0, lostSince: null, missed };
+    const known = { history: new History(), reader, unexplained: null, unexplainedSince: 0, lostSince: null, missed };
     this.#known.set(app, known);
     return known;
   }

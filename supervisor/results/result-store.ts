@@ -4,12 +4,12 @@ import { LIMITS } from '../../protocol/limits.ts';
 /** `key` is its own within the app. */
 type Stored = { readonly key: string; readonly bytes: number };
 
-type Shelf<T> = { entries: Map<string, T & { usedAt: number }>; bytes: number };
+type AppResults<T> = { entries: Map<string, T & { usedAt: number }>; bytes: number };
 
 export class ResultStore<T extends Stored> {
   readonly #limit: number;
   readonly #share: number;
-  readonly #shelves = new Map<string, Shelf<T>>();
+  readonly #byApp = new Map<string, AppResults<T>>();
   #bytes = 0;
   #clock = 0;
 
@@ -24,7 +24,7 @@ export class ResultStore<T extends Stored> {
 
   /** It counts as used now. */
   get(app: string, key: string): T | undefined {
-    const entries = this.#shelves.get(app)?.entries;
+    const entries = this.#byApp.get(app)?.entries;
     const found = entries?.get(key);
     if (entries === undefined || found === undefined) return undefined;
     // The newest need not move, and a busy one is the newest most of the time.
@@ -39,10 +39,10 @@ export class ResultStore<T extends Stored> {
   set(app: string, entry: T): void {
     if (entry.bytes > this.#share) return;
     this.delete(app, entry.key);
-    let shelf = this.#shelves.get(app);
+    let shelf = this.#byApp.get(app);
     if (shelf === undefined) {
       shelf = { entries: new Map(), bytes: 0 };
-      this.#shelves.set(app, shelf);
+      this.#byApp.set(app, shelf);
     }
     shelf.entries.set(entry.key, Object.assign(entry, { usedAt: ++this.#clock }));
     shelf.bytes += entry.bytes;
@@ -52,37 +52,37 @@ export class ResultStore<T extends Stored> {
   }
 
   delete(app: string, key: string): void {
-    const shelf = this.#shelves.get(app);
+    const shelf = this.#byApp.get(app);
     const found = shelf?.entries.get(key);
     if (shelf === undefined || found === undefined) return;
     shelf.entries.delete(key);
     shelf.bytes -= found.bytes;
     this.#bytes -= found.bytes;
-    if (shelf.entries.size === 0) this.#shelves.delete(app);
+    if (shelf.entries.size === 0) this.#byApp.delete(app);
   }
 
   /** Everything of an app. */
   clear(app: string): void {
-    this.#bytes -= this.#shelves.get(app)?.bytes ?? 0;
-    this.#shelves.delete(app);
+    this.#bytes -= this.#byApp.get(app)?.bytes ?? 0;
+    this.#byApp.delete(app);
   }
 
-  #dropOldest(app: string, { entries }: Shelf<T>): void {
+  #dropOldest(app: string, { entries }: AppResults<T>): void {
     const [key] = entries.keys();
     if (key !== undefined) this.delete(app, key);
   }
 
   /** The app whose oldest entry was used longest ago. */
-  #leastUsed(): [app: string, shelf: Shelf<T>] {
-    let least: [string, Shelf<T>] | null = null;
+  #leastUsed(): [app: string, shelf: AppResults<T>] {
+    let least: [string, AppResults<T>] | null = null;
     let leastAt = Number.POSITIVE_INFINITY;
-    for (const one of this.#shelves) {
+    for (const one of this.#byApp) {
       const [oldest] = one[1].entries.values();
       if (oldest !== undefined && oldest.usedAt < leastAt) {
         least = one;
         leastAt = oldest.usedAt;
       }
     }
-    return least as [string, Shelf<T>];
+    return least as [string, AppResults<T>];
   }
 }

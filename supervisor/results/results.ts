@@ -23,13 +23,13 @@ type Entry = {
   readonly since: number;
 };
 
-/** Where a run began: what it finds is no older. */
-export type Beginning = {
+/** What is known when a run begins. Its result is no older than that. */
+export type RunStart = {
   readonly key: string;
   readonly history: History;
   readonly since: number;
   readonly schema: number;
-  readonly era: object;
+  readonly validity: object;
 };
 
 /** Queries whose results were not kept lately, and how often they are not to be asked for. */
@@ -41,8 +41,8 @@ const TABLE_BYTES = 50;
 export class Results {
   readonly #commits: Commits;
   readonly #store: ResultStore<Entry>;
-  /** Changes when everything that was kept of an app, or is being made, is void. */
-  readonly #eras = new Map<string, object>();
+  /** An object for each app. It is replaced when all results of the app are void, kept ones and those of runs under way. */
+  readonly #validities = new Map<string, object>();
   readonly #unkept = new Map<string, Unkept>();
 
   constructor(commits: Commits, store: ResultStore<Entry> = new ResultStore()) {
@@ -74,10 +74,10 @@ export class Results {
   }
 
   /** A run is about to begin whose result may be kept; null where the state of the data is not known. */
-  begin(app: string, key: string): Beginning | null {
+  begin(app: string, key: string): RunStart | null {
     const history = this.#commits.upToDate(app);
     if (history === null) return null;
-    return { key, history, since: history.now, schema: history.schema, era: this.#eraOf(app) };
+    return { key, history, since: history.now, schema: history.schema, validity: this.#validityOf(app) };
   }
 
   /** See `History.schema`. */
@@ -86,19 +86,19 @@ export class Results {
   }
 
   /** Whether a run that began there and one that would begin now find the same. */
-  holds(app: string, { history, since, era }: Beginning): boolean {
-    return this.#commits.upToDate(app) === history && history.now === since && this.#eras.get(app) === era;
+  holds(app: string, { history, since, validity }: RunStart): boolean {
+    return this.#commits.upToDate(app) === history && history.now === since && this.#validities.get(app) === validity;
   }
 
   /** A run has ended. Keeps the result where it is the same for as long as its tables are. */
-  ended(app: string, name: string, from: Beginning, caller: HandlerCaller, body: Uint8Array, reads: Reads): void {
+  ended(app: string, name: string, from: RunStart, caller: HandlerCaller, body: Uint8Array, reads: Reads): void {
     if (!reads.keep || body.length > LIMITS.resultBytes) {
       this.#leave(name);
       return;
     }
     this.#unkept.delete(name);
     // The run's tables are valid for the schema that its thread knew.
-    if (from.history.schema !== from.schema || this.#eras.get(app) !== from.era) return;
+    if (from.history.schema !== from.schema || this.#validities.get(app) !== from.validity) return;
     const { history, since } = from;
     const key = reads.caller ? from.key + suffixOf(caller) : from.key;
     if (reads.caller)
@@ -117,16 +117,16 @@ export class Results {
   /** Drops all results of the app, kept and being made. */
   forget(app: string): void {
     this.#store.clear(app);
-    this.#eras.delete(app);
+    this.#validities.delete(app);
   }
 
-  #eraOf(app: string): object {
-    let era = this.#eras.get(app);
-    if (era === undefined) {
-      era = {};
-      this.#eras.set(app, era);
+  #validityOf(app: string): object {
+    let validity = this.#validities.get(app);
+    if (validity === undefined) {
+      validity = {};
+      this.#validities.set(app, validity);
     }
-    return era;
+    return validity;
   }
 
   #leave(name: string): void {

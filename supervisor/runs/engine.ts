@@ -60,7 +60,7 @@ export class RunEngine {
       throw error;
     }
     run.phase = 'waiting';
-    if (run.doom) void this.#end(run, run.doom);
+    if (run.stoppedAs) void this.#end(run, run.stoppedAs);
     else this.#next(key);
     return run;
   }

@@ -85,8 +85,8 @@ export class Run {
   /** It is the first of its lane. */
   readonly first: boolean;
   phase: 'storing' | 'waiting' | 'running' | 'ending' = 'storing';
-  /** How it is to end once it is stored, because it was stopped before. */
-  doom: Outcome | null = null;
+  /** The end of a run that was stopped while it was being stored. */
+  stoppedAs: Outcome | null = null;
   /** Resolves with the run as it is stored, after that is durable; never rejects. */
   readonly ended: Promise<RunRecord>;
   resolve: (run: RunRecord) => void = () => {};
@@ -168,7 +168,7 @@ export class Run {
   stop(state: 'aborted' | 'interrupted', error: SvcError): void {
     if (this.phase === 'ending') return;
     const outcome = this.work.stop(state, error);
-    if (this.phase === 'storing') this.doom ??= outcome;
+    if (this.phase === 'storing') this.stoppedAs ??= outcome;
     if (this.phase === 'waiting') this.#onStopped(outcome);
   }
 

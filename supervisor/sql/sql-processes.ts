@@ -65,7 +65,7 @@ export class SqlProcesses {
       perProcess: 1,
       idleMs: () => idleMs,
       lateEndsProcess: true,
-      blamesQuestion: true,
+      soleQuestionIsCause: true,
     });
     this.#client.on('result', (frame) => this.#answered(frame));
     this.#client.on('error', (frame) => this.#answered(frame));

@@ -188,7 +188,7 @@ describe('a process that dies', () => {
   });
 
   test('has what may be repeated asked once more, alone where others were under way, and not a third time', async () => {
-    const { child, ask } = setUp({ blamesQuestion: true });
+    const { child, ask } = setUp({ soleQuestionIsCause: true });
     child.come();
     const repeats = () => true;
     const both = [ask({ repeats }), ask({ repeats })] as const;

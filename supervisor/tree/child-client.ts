@@ -49,12 +49,12 @@ type Options = {
   idleMs?(pool: string): number;
   /** A question that is late takes its process with it: nothing else ends its work. */
   lateEndsProcess?: boolean;
-  /** A process that dies with a single question died of it, and may start again at once. */
-  blamesQuestion?: boolean;
+  /** A process that dies with a single question died of that question, and may start again at once. */
+  soleQuestionIsCause?: boolean;
   now?(): number;
 };
 
-type Place = { child: Child; keepUntil: number; resting: NodeJS.Timeout | undefined };
+type Place = { child: Child; keepUntil: number; idleTimer: NodeJS.Timeout | undefined };
 
 type Pending = Queued & {
   id: number;
@@ -168,7 +168,7 @@ export class ChildClient {
       await new Promise<void>((resolve) => {
         this.#onQuiet = resolve;
       });
-    for (const { resting } of this.#places) clearTimeout(resting);
+    for (const { idleTimer } of this.#places) clearTimeout(idleTimer);
     await Promise.all(this.#places.map(({ child }) => child.stop(graceMs)));
     await Promise.all(this.#cleaning);
   }
@@ -180,7 +180,7 @@ export class ChildClient {
           onReady: () => {
             for (const pending of this.#having(place)) this.#send(pending);
             this.#pump();
-            this.#rest(place);
+            this.#endWhenIdle(place);
           },
           onFrame: (frame) => this.#onFrame(frame, place.child),
           onExit: (reason) => this.#exited(place, reason),
@@ -188,7 +188,7 @@ export class ChildClient {
         n,
       ),
       keepUntil: 0,
-      resting: undefined,
+      idleTimer: undefined,
     };
     return place;
   }
@@ -208,7 +208,7 @@ export class ChildClient {
       const pending = this.#queue.next();
       if (pending === null) return;
       pending.place = place;
-      clearTimeout(place.resting);
+      clearTimeout(place.idleTimer);
       if (place.child.wake()) this.#send(pending);
       else this.#fail(pending, 'down', place.child.lastExit ?? '');
     }
@@ -288,7 +288,7 @@ export class ChildClient {
     // Where others were under way too, one of them may be the culprit.
     this.#queue.again(again, (this.#options.perProcess ?? 0) !== 1);
     for (const pending of again) this.#limitWait(pending);
-    if (this.#options.blamesQuestion && hit.length === 1 && !this.#closed) child.revive();
+    if (this.#options.soleQuestionIsCause && hit.length === 1 && !this.#closed) child.revive();
     for (const pending of had) if (pending.place === place && !child.wake()) this.#fail(pending, 'down', reason);
     const cleaned = Promise.allSettled(this.#onExit.map(async (cleanUp) => await cleanUp()));
     this.#cleaning.add(cleaned);
@@ -300,11 +300,11 @@ export class ChildClient {
     this.#pump();
   }
 
-  /** Without work the process ends after a while. */
-  #rest(place: Place): void {
+  /** Ends the process once it has been without work for its time. */
+  #endWhenIdle(place: Place): void {
     if (this.#options.idleMs === undefined) return;
-    clearTimeout(place.resting);
-    place.resting = setTimeout(() => {
+    clearTimeout(place.idleTimer);
+    place.idleTimer = setTimeout(() => {
       if (this.#having(place).length === 0 && place.child.state === 'running')
         void place.child.stop(LIMITS.terminateMs);
     }, place.keepUntil - this.#now()).unref();
@@ -325,7 +325,7 @@ export class ChildClient {
     if (place !== null) {
       const idleMs = this.#options.idleMs?.(pool) ?? 0;
       place.keepUntil = Math.max(place.keepUntil, this.#now() + idleMs);
-      this.#rest(place);
+      this.#endWhenIdle(place);
     }
     if (this.#queue.running.size === 0) this.#onQuiet();
   }

@@ -9,7 +9,7 @@ import type { SvcError } from '../../protocol/errors.ts';
 import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
-import type { ActorSpec, WriterBefore } from '../../protocol/wire/frames.ts';
+import type { ActorSpec, EarlierClients } from '../../protocol/wire/frames.ts';
 import { hostFlags, jobsFlags, OWN_LIBRARIES, OWN_PROCESS } from '../../protocol/wire/host-flags.ts';
 import { signTicket, type Ticket } from '../../protocol/wire/ticket.ts';
 import { type Damage, isMigrated } from '../../storage/apps/app-data.ts';
@@ -81,7 +81,7 @@ type WriterPlace = {
   only: string | null;
   /** File → the socket of its writer. */
   elsewhere(): Record<string, string>;
-  before(): WriterBefore;
+  before(): EarlierClients;
 };
 
 export class Specifications {

@@ -279,7 +279,7 @@ export class Tree {
   };
 
   #writerDied(reason: string): void {
-    this.writers.handover.ended();
+    this.writers.handover.writerEnded();
     for (const actor of [...this.apps.all, ...this.drafts.all])
       if (actor.generations.length > 0) this.#options.callbacks.onWriterLost(actor.app);
     if (this.writers.main.state === 'failed') this.#onWriterFailed(`The SQLite writer does not stay up: ${reason}.`);
@@ -369,7 +369,7 @@ export class Tree {
     const [, app, file, ms, progress] = frame;
     const writer = this.writers.find(name);
     if (!writer) return;
-    if (writer === this.writers.main) this.writers.handover.stuck(progress);
+    if (writer === this.writers.main) this.writers.handover.writerStuck(progress);
     const why = `busy for ${ms} ms with one statement of ${app}`;
     if (isOwnDatabase(app)) {
       writer.kill(why);

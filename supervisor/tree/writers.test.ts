@@ -63,9 +63,9 @@ const told = (name: string) => processOf(name).spec.bootstrap() as Record<string
 const isolate = (app: string) => writers.isolate(app, `/${app}`);
 
 test('a separate writer takes over what the shared one said; a later one of the app knows nothing', () => {
-  writers.handover.stuck(progress);
+  writers.handover.writerStuck(progress);
   assert.equal(isolate('a'), true);
-  writers.handover.ended();
+  writers.handover.writerEnded();
   const before = { progress, isPartial: false };
   assert.deepEqual(told('writer-1'), { only: '/a', elsewhere: {}, before });
   assert.deepEqual(told('writer'), { only: null, elsewhere: { '/a': '/writer-1.sock' }, before });
@@ -75,10 +75,10 @@ test('a separate writer takes over what the shared one said; a later one of the 
 });
 
 test('where a writer ended without a word, others than those that were reported are unknown for a while', () => {
-  writers.handover.ended();
+  writers.handover.writerEnded();
   now += LIMITS.handoverMs / 2;
-  writers.handover.stuck(progress);
-  writers.handover.ended();
+  writers.handover.writerStuck(progress);
+  writers.handover.writerEnded();
   assert.deepEqual(told('writer').before, { progress, isPartial: true });
   now += LIMITS.handoverMs / 2 + 1;
   assert.deepEqual(told('writer').before, { progress, isPartial: false });

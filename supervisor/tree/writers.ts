@@ -4,7 +4,7 @@
  */
 
 import { LIMITS } from '../../protocol/limits.ts';
-import type { SessionProgress, WriterBefore } from '../../protocol/wire/frames.ts';
+import type { EarlierClients, SessionProgress } from '../../protocol/wire/frames.ts';
 import type { Child, ChildSpec } from './child.ts';
 import type { Specifications } from './specifications.ts';
 
@@ -40,7 +40,7 @@ export class Writers {
       only: null,
       elsewhere: () =>
         Object.fromEntries([...this.#own].map(([file, { child }]) => [file, specifications.socket(child.name)])),
-      before: () => this.handover.known(),
+      before: () => this.handover.forNextWriter(),
     });
     this.main = create(spec, null);
   }
@@ -76,10 +76,10 @@ export class Writers {
       this.#own.delete(idleFile);
       child.destroy();
       // What it was asked in the last moment.
-      this.handover.forgot();
+      this.handover.progressLost();
     }
     const name = `writer-${++this.#names}`;
-    let before: WriterBefore | null = this.handover.known();
+    let before: EarlierClients | null = this.handover.forNextWriter();
     const spec = this.#specifications.writer({
       name,
       only: file,
@@ -136,9 +136,9 @@ export class Writers {
   }
 }
 
-const UNKNOWN: WriterBefore = { progress: [], isPartial: true };
+const UNKNOWN: EarlierClients = { progress: [], isPartial: true };
 
-/** How far the clients of the writers before this one had come: what a writer is told when it starts. */
+/** Keeps how far the clients of earlier writers had come, for the next writer that starts. */
 class Handover {
   /** Reports of recently stuck writers; a client reconnects soon, or never. */
   #left: { at: number; progress: SessionProgress[] }[] = [];
@@ -152,23 +152,23 @@ class Handover {
   }
 
   /** The common writer is to be replaced, and said how far its clients had come. Null when it did not know. */
-  stuck(progress: SessionProgress[] | null): void {
+  writerStuck(progress: SessionProgress[] | null): void {
     this.#expected = progress !== null;
     if (progress !== null) this.#left.push({ at: this.#now(), progress });
   }
 
   /** The common writer is down. How far its clients had come is not known, unless it said so before. */
-  ended(): void {
-    if (!this.#expected) this.forgot();
+  writerEnded(): void {
+    if (!this.#expected) this.progressLost();
     this.#expected = false;
   }
 
   /** A writer ended, and how far its clients had come is not known. */
-  forgot(): void {
+  progressLost(): void {
     this.#unknownAt = this.#now();
   }
 
-  known(): WriterBefore {
+  forNextWriter(): EarlierClients {
     const since = this.#now() - LIMITS.handoverMs;
     this.#left = this.#left.filter(({ at }) => at > since);
     return { progress: this.#left.flatMap(({ progress }) => progress), isPartial: this.#unknownAt > since };

@@ -600,7 +600,7 @@ describe('who has a place', () => {
       await settle();
       for (const name of ['a', 'b', 'd']) await letGo(name);
       const alive = () => opened.flatMap(({ isAlive, conversation }) => (isAlive ? [conversation] : []));
-      agents.leave(over);
+      agents.endAgentsOf(over);
       await settle();
       assert.deepEqual(
         alive(),
@@ -615,7 +615,7 @@ describe('who has a place', () => {
     const { begin, opened, letGo, agents } = held();
     begin('a');
     await settle();
-    agents.leave({ conversation: 'a' });
+    agents.endAgentsOf({ conversation: 'a' });
     const next = begin('a');
     await settle();
     await letGo('a');
@@ -636,7 +636,7 @@ describe('who has a place', () => {
     const { begin, opened, agents } = setUp(say(), { open: () => new Promise((resolve) => (ready = resolve)) });
     const turn = begin('a');
     await settle();
-    agents.leave({ conversation: 'a' });
+    agents.endAgentsOf({ conversation: 'a' });
     ready();
     await turn.done;
     await settle();

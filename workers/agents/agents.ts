@@ -65,8 +65,8 @@ export class Agents {
   }
 
   /** Ends the agents of these ended conversations, busy ones after their turn. */
-  leave(over: AgentScope): void {
-    this.#warm.leave(over);
+  endAgentsOf(over: AgentScope): void {
+    this.#warm.endAgentsOf(over);
   }
 
   /** Rejects with an error whose message is for people. */

@@ -55,7 +55,7 @@ function run({ supervisorSocket, ticket, tag, maxAgents, idleMs, toolServers }: 
       else if (frame[0] === Kind.turnTaken) agents.taken(frame[1], frame[2]);
       else if (frame[0] === Kind.turnAnswer) agents.answer(frame[1], frame[2], frame[3]);
       else if (frame[0] === Kind.probe) void probe(frame[1], frame[2]);
-      else if (frame[0] === Kind.agentsLeave) agents.leave(frame[2]);
+      else if (frame[0] === Kind.endAgents) agents.endAgentsOf(frame[2]);
       else if (frame[0] === Kind.dispatch) void servers.dispatch(frame);
       else if (frame[0] === Kind.cancel) {
         agents.cancel(frame[1]);

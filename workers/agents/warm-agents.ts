@@ -81,8 +81,8 @@ export class WarmAgents {
     return ended;
   }
 
-  /** These conversations have ended. A later turn belongs to another one, even under the same name. */
-  leave(over: AgentScope): void {
+  /** Ends the agents of conversations that are over. A later turn belongs to another one, even under the same name. */
+  endAgentsOf(over: AgentScope): void {
     const members = Object.entries(over) as [keyof AgentScope, string][];
     for (const place of [...this.#places.values()]) {
       if (!members.every(([member, value]) => place[member] === value)) continue;
@@ -100,7 +100,7 @@ export class WarmAgents {
       const own = this.#places.get(order.conversation);
       if (own) {
         if (own.state !== 'idle') continue;
-        if (own.agent?.isAlive && own.key === keyOf(order) && !order.begins) this.#seat(waiter, own);
+        if (own.agent?.isAlive && own.key === keyOf(order) && !order.begins) this.#assign(waiter, own);
         else void this.#end(own);
       } else if (this.#places.size < this.#options.maxAgents) {
         const { conversation, app, draft = '' } = order;
@@ -114,7 +114,7 @@ export class WarmAgents {
           idle: undefined,
         };
         this.#places.set(conversation, place);
-        this.#seat(waiter, place);
+        this.#assign(waiter, place);
       } else {
         promised++;
         const all = [...this.#places.values()];
@@ -124,7 +124,7 @@ export class WarmAgents {
     }
   }
 
-  #seat(waiter: Waiter, place: Place): void {
+  #assign(waiter: Waiter, place: Place): void {
     clearTimeout(place.idle);
     place.state = 'taken';
     this.#line.delete(waiter);

@@ -18,7 +18,7 @@ import type { Snapshot } from '../../protocol/wire/jobs.ts';
 import { AppPaths } from '../../storage/layout.ts';
 import { appOf } from '../../testing/apps.ts';
 import { withMark } from '../../testing/validators.ts';
-import { takeSnapshot } from './draft-job.ts';
+import { makeSnapshot } from './draft-job.ts';
 
 /** A worktree with `files`, and what takes snapshots of it. */
 function setUp(
@@ -37,7 +37,7 @@ function setUp(
   };
   write(files);
   const take = (previous: Snapshot | null = null) =>
-    takeSnapshot({ app: 'notes', session: 's1', folder, draft: draft.dir, at: 1000, previous });
+    makeSnapshot({ app: 'notes', session: 's1', folder, draft: draft.dir, at: 1000, previous });
   const taken = async (previous: Snapshot | null = null): Promise<Snapshot> =>
     (await take(previous)) ?? assert.fail('nothing had changed');
   return { folder, draft, write, take, taken };

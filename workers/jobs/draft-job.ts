@@ -35,7 +35,7 @@ type SnapshotFile = AppFile & ExtractedFile;
 const MIGRATION = /^migrations\/(\d{4}_[^/]*\.sql)$/;
 
 /** Throws the error with which an upload of the files would be refused. */
-export async function takeSnapshot(job: SnapshotJob): Promise<SnapshotResult> {
+export async function makeSnapshot(job: SnapshotJob): Promise<SnapshotResult> {
   const files = existsSync(job.folder) ? readFolder(job.folder).map(hashed) : [];
   const sha256 = contentHash(files);
   const { previous } = job;

@@ -14,10 +14,10 @@ import type {
   VerifyJob,
 } from '../../protocol/wire/jobs.ts';
 import { flushElsewhere } from '../../storage/files/flush.ts';
-import { checkOutput, loadValidators } from '../handler/validators.ts';
+import { checkOutput as checkAgainst, loadValidators } from '../handler/validators.ts';
 import * as jobs from './content/ingest.ts';
 import { beginJob, checkCancelled, timeLimited } from './control.ts';
-import { seed as seedDraft, takeSnapshot } from './draft-job.ts';
+import { makeSnapshot, seed as seedDraft } from './draft-job.ts';
 import { flushesOfThread } from './flushes.ts';
 
 flushElsewhere(flushesOfThread());
@@ -40,18 +40,18 @@ export const ingest = answers(jobs.ingest);
 export const review = answers(jobs.review);
 export const check = answers(jobs.check);
 export const prepareAgain = answers(jobs.prepareAgain);
-export const snapshot = answers(takeSnapshot);
+export const snapshot = answers(makeSnapshot);
 export const seed = answers(seedDraft);
 
 /**
  * Checks the output of an embedding host's fire against the automation's `outputSchema`, as an actor's thread does. Fails with
  * `HANDLER_ERROR` and the first failing value in `path`.
  */
-export const judgeOutput = answers(({ validators, automation, output }: OutputJob) =>
+export const checkOutput = answers(({ validators, automation, output }: OutputJob) =>
   timeLimited((about) => {
     about(new SvcError('HANDLER_ERROR', 'Checking the output took too long; make it or its schema simpler.'));
     const { automations } = loadValidators(readFileSync(validators, 'utf8'));
-    checkOutput(automations, automation, () => (output === null ? undefined : JSON.parse(output)));
+    checkAgainst(automations, automation, () => (output === null ? undefined : JSON.parse(output)));
   }),
 );
 
@@ -77,9 +77,9 @@ export const appData = answers(async (job: DataJob): Promise<DataResult> => {
   if ('check' in job)
     return { integrity: (await import('../../storage/backup/backup-database.ts')).quickCheck(job.check) };
   const { BackupWorkspace } = await import('../../storage/backup/pack.ts');
-  const { takeData } = await import('../../storage/backup/read-backup.ts');
-  const { workspace, app, to } = job.take;
-  return takeData(new BackupWorkspace(workspace).archive, app, to, checkCancelled);
+  const { extractData } = await import('../../storage/backup/read-backup.ts');
+  const { workspace, app, to } = job.extract;
+  return extractData(new BackupWorkspace(workspace).archive, app, to, checkCancelled);
 });
 
 export const sessionFiles = answers(async (job: SessionFilesJob) =>

@@ -17,21 +17,21 @@ const URI_REFERENCE = fullFormats['uri-reference'] as RegExp;
 /** Legal in a URI but rare, and needed to inject code. In the fragment of a reference they may be part of a name. */
 const ENCODED = /['()*]/;
 
-type Judge = { isLegal(text: string): boolean; message: string };
+type NameRule = { isLegal(text: string): boolean; message: string };
 
-const uri: Judge = {
+const uri: NameRule = {
   isLegal: (text) => URI_REFERENCE.test(text) && !ENCODED.test(text),
   message: "must be a URI reference (RFC 3986), with ' ( ) and * written as %27 %28 %29 and %2A",
 };
-const reference: Judge = {
+const reference: NameRule = {
   isLegal: (text) => URI_REFERENCE.test(text) && !ENCODED.test(text.split('#', 1)[0] ?? ''),
   message: 'must be a URI reference (RFC 3986), with what it does not take percent-encoded',
 };
-const anchor: Judge = {
+const anchor: NameRule = {
   isLegal: (text) => /^[A-Za-z_][-A-Za-z0-9._]*$/.test(text),
   message: 'must begin with a letter or "_", and go on with letters, digits, "-", "." and "_"',
 };
-const JUDGES = new Map<string, Judge>(
+const NAME_RULES = new Map<string, NameRule>(
   Object.entries({
     $id: uri,
     $schema: uri,
@@ -59,11 +59,11 @@ function* faultsIn(value: unknown, field: string, isNamed = false): Generator<Na
 }
 
 function* memberFaults(key: string, value: unknown, field: string): Generator<NameFault> {
-  const judge = JUDGES.get(key);
-  if (judge === undefined) {
+  const rule = NAME_RULES.get(key);
+  if (rule === undefined) {
     if (!DATA.has(key)) yield* faultsIn(value, field, NAMED.has(key));
     return;
   }
-  const isLegal = typeof value === 'string' && value.length <= LIMITS.schemaNameChars && judge.isLegal(value);
-  if (!isLegal) yield { field, message: judge.message };
+  const isLegal = typeof value === 'string' && value.length <= LIMITS.schemaNameChars && rule.isLegal(value);
+  if (!isLegal) yield { field, message: rule.message };
 }

@@ -87,7 +87,7 @@ async function put(
 async function putAll(folder: string, archive: string, unpackTo: string): Promise<GitFile[]> {
   const unpacked = await extractArchive(archive, unpackTo);
   const files = unpacked.map(({ path }) => ({ path, ...identify(readFileSync(join(unpackTo, path))) }));
-  judge(folder, files);
+  checkFiles(folder, files);
   const changed = files.filter(({ path, sha }) => {
     const before = bytesOf(folder, path);
     return before === null || identify(before).sha !== sha;
@@ -129,12 +129,12 @@ function admit(folder: string, path: string, size: number): string {
   const alone = new ArchiveRules(SUBJECT).admit({ path, type: 'File', size }).path;
   // It could not be found again under the name that was sent.
   if (alone !== path) throw pathError(path, 'it is no plain relative name');
-  judge(folder, [{ path, size }]);
+  checkFiles(folder, [{ path, size }]);
   return path;
 }
 
 /** Checks the files together with the existing ones, as an archive of all of them. */
-function judge(folder: string, files: { path: string; size: number }[]): void {
+function checkFiles(folder: string, files: { path: string; size: number }[]): void {
   const rules = new ArchiveRules(SUBJECT);
   const own = new Set(files.map(({ path }) => path));
   for (const other of plainFiles(folder)) {

@@ -28,7 +28,7 @@ const PROBES: readonly unknown[] = [{}, [], '', 0, true, null];
 /** Checks schemas themselves; made once on first use, because compiling it is slow. */
 let metaSchema: Ajv2020 | undefined;
 
-function schemaJudge(): Ajv2020 {
+function schemaChecker(): Ajv2020 {
   if (metaSchema === undefined) {
     metaSchema = new Ajv2020({ strict: false, logger: false });
     formats.default(metaSchema, { keywords: false });
@@ -40,7 +40,7 @@ function schemaJudge(): Ajv2020 {
 const FORM = 3;
 
 /** A schema that is compiled to a function, and the error of a version that has it when it cannot be used. */
-type Judged = { list: keyof Validators; name: string; schema: JsonSchema; fail: Fail };
+type NamedSchema = { list: keyof Validators; name: string; schema: JsonSchema; fail: Fail };
 type Fail = (field: string, message: string) => SvcError;
 
 /**
@@ -55,8 +55,8 @@ export function compileValidators(manifest: Manifest, automations: CheckedAutoma
 /** `about` gets the error for the case that the next step never ends and the thread is killed. */
 function compileAll(manifest: Manifest, automations: CheckedAutomation[], about: (error: SvcError) => void): string {
   const parts = ['"use strict";', HELPERS, ...LISTS.map((list) => `exports.${list} = {};`)];
-  const judged = [...judgedTools(manifest, about), ...judgedOutputs(automations)];
-  for (const { list, name, schema, fail } of judged) {
+  const schemas = [...schemasOfTools(manifest, about), ...schemasOfOutputs(automations)];
+  for (const { list, name, schema, fail } of schemas) {
     about(tooSlow(fail));
     const code = bounded(compile(schema, fail));
     parts.push(
@@ -67,7 +67,7 @@ function compileAll(manifest: Manifest, automations: CheckedAutomation[], about:
     );
   }
   const text = parts.join('\n');
-  probe(text, judged, about);
+  probe(text, schemas, about);
   return `${madeOf(manifest, automations, text)}\n${text}`;
 }
 
@@ -98,8 +98,8 @@ function tooSlow(fail: Fail): SvcError {
   return fail('', `takes more than ${LIMITS.schemasMs / 1000} s to compile, with those before it; make it simpler`);
 }
 
-function judgedTools(manifest: Manifest, about: (error: SvcError) => void): Judged[] {
-  const judged: Judged[] = [];
+function schemasOfTools(manifest: Manifest, about: (error: SvcError) => void): NamedSchema[] {
+  const schemas: NamedSchema[] = [];
   for (const list of ['queries', 'actions'] as const) {
     for (const [i, { name, input, output }] of manifest[list].entries()) {
       const failAt =
@@ -110,13 +110,13 @@ function judgedTools(manifest: Manifest, about: (error: SvcError) => void): Judg
         about(tooSlow(failAt('output')));
         compile(output, failAt('output'));
       }
-      if (input !== undefined) judged.push({ list, name, schema: input, fail: failAt('input') });
+      if (input !== undefined) schemas.push({ list, name, schema: input, fail: failAt('input') });
     }
   }
-  return judged;
+  return schemas;
 }
 
-function judgedOutputs(automations: CheckedAutomation[]): Judged[] {
+function schemasOfOutputs(automations: CheckedAutomation[]): NamedSchema[] {
   return automations.flatMap(({ id, manifest: { outputSchema } }) => {
     if (outputSchema === undefined) return [];
     const fail: Fail = (field, message) => {
@@ -130,10 +130,10 @@ function judgedOutputs(automations: CheckedAutomation[]): Judged[] {
 /** Each schema gets its own Ajv, so that equal `$id`s do not clash and nothing is kept. */
 function compile(schema: JsonSchema, fail: Fail): string {
   checkDraft(schema, fail);
-  const judge = schemaJudge();
+  const checker = schemaChecker();
   try {
     checkText(schema, fail);
-    if (!judge.validateSchema(schema)) throw new Error(judge.errorsText(judge.errors, { dataVar: 'the schema' }));
+    if (!checker.validateSchema(schema)) throw new Error(checker.errorsText(checker.errors, { dataVar: 'the schema' }));
     const comments = new Set<string>();
     const ajv = new Ajv2020({
       strict: false,
@@ -211,9 +211,9 @@ function bounded(code: string): string {
 }
 
 /** Runs the compiled code, to find endless references and exploding schemas now, not in a call. */
-function probe(text: string, judged: Judged[], about: (error: SvcError) => void): void {
+function probe(text: string, schemas: NamedSchema[], about: (error: SvcError) => void): void {
   const validators = loadValidators(text);
-  for (const { list, name, fail } of judged) {
+  for (const { list, name, fail } of schemas) {
     const validate = validators[list][name];
     if (validate === undefined) continue;
     about(tooSlow(fail));

@@ -9,11 +9,11 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { FrameError } from '../../protocol/wire/codec.ts';
 import {
   DbOp,
+  type EarlierClients,
   type Frame,
   type FrameOf,
   Kind,
   type SessionProgress,
-  type WriterBefore,
   type WriterTiming,
 } from '../../protocol/wire/frames.ts';
 import { Link, openLink, pong } from '../../protocol/wire/link.ts';
@@ -41,7 +41,7 @@ type WriterBootstrap = {
   only: string | null;
   /** File → the socket of its writer. */
   elsewhere: Record<string, string>;
-  before: WriterBefore;
+  before: EarlierClients;
 };
 
 class Writer {

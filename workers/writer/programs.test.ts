@@ -29,11 +29,11 @@ const db = open(`
 const ALL = (db.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").pluck().all() as string[]).sort();
 
 const of = (sql: string) => {
-  const { reads, writes, steady } = programOf((text) => db.prepare(text), sql);
-  return { reads: reads && [...reads].sort(), writes: writes && [...writes].sort(), steady };
+  const { reads, writes, isDeterministic } = programOf((text) => db.prepare(text), sql);
+  return { reads: reads && [...reads].sort(), writes: writes && [...writes].sort(), isDeterministic };
 };
 
-const steadyReads: [sql: string, tables: string[]][] = [
+const deterministicReads: [sql: string, tables: string[]][] = [
   ['SELECT * FROM list WHERE id = ?', ['list']],
   ['SELECT * FROM list WHERE id = @id AND name = :name', ['list']],
   [`SELECT * FROM list WHERE id IN (${'?, '.repeat(300)}?) AND name = @name`, ['list']],
@@ -51,10 +51,10 @@ const steadyReads: [sql: string, tables: string[]][] = [
   ['SELECT * FROM item WHERE id IN (SELECT value FROM json_each(?))', ALL],
   ["SELECT * FROM search WHERE search MATCH 'a' ORDER BY bm25(search)", ALL],
 ];
-for (const [sql, tables] of steadyReads) {
+for (const [sql, tables] of deterministicReads) {
   test(`the tables of: ${sql}`, () => {
     // A view over pragma_table_info may be behind any virtual table.
-    assert.deepEqual(of(sql), { reads: tables, writes: [], steady: tables !== ALL });
+    assert.deepEqual(of(sql), { reads: tables, writes: [], isDeterministic: tables !== ALL });
   });
 }
 
@@ -74,7 +74,7 @@ for (const sql of [
   'EXPLAIN SELECT 1',
   'SELECT nothing FROM nowhere',
 ]) {
-  test(`not the same with the same data: ${sql}`, () => assert.equal(of(sql).steady, false));
+  test(`not the same with the same data: ${sql}`, () => assert.equal(of(sql).isDeterministic, false));
 }
 
 const writes: [sql: string, tables: string[] | null][] = [
@@ -100,10 +100,10 @@ for (const [sql, tables] of writes) {
   });
 }
 
-test('a virtual table is steady unless a view shows the schema', () => {
+test('a virtual table is deterministic unless a view shows the schema', () => {
   const plain = open('CREATE TABLE a (v); CREATE VIRTUAL TABLE search USING fts5 (text)');
   for (const sql of ['SELECT value FROM json_each(?)', "SELECT text FROM search WHERE search MATCH 'a'"])
-    assert.equal(programOf((text) => plain.prepare(text), sql).steady, true);
+    assert.equal(programOf((text) => plain.prepare(text), sql).isDeterministic, true);
 });
 
 test('a schema that another connection changed is seen', (t) => {

@@ -14,7 +14,7 @@ export type Program = {
   /** Whether it changes a virtual table. */
   isVirtual: boolean;
   /** No step depends on the time, random numbers, or anything but the data. */
-  steady: boolean;
+  isDeterministic: boolean;
 };
 
 export const UNKNOWN_PROGRAM: Program = {
@@ -22,7 +22,7 @@ export const UNKNOWN_PROGRAM: Program = {
   writes: null,
   changesRows: false,
   isVirtual: false,
-  steady: false,
+  isDeterministic: false,
 };
 
 /** Steps that change the schema or the whole file. */
@@ -35,7 +35,7 @@ const VIRTUAL = new Set(['VUpdate', 'VBegin', 'VCreate', 'VDestroy', 'VRename'])
 const CALLS = new Set(['Function', 'PureFunc', 'AggStep', 'AggStep1', 'AggInverse', 'AggValue', 'AggFinal']);
 
 /** Functions whose result depends on their arguments only. Date functions are excluded: any argument may be 'now'. */
-const STEADY = new Set(
+const DETERMINISTIC = new Set(
   (
     'abs avg bm25 ceil ceiling char coalesce concat concat_ws count cume_dist dense_rank exp first_value floor format glob ' +
     'group_concat hex highlight if ifnull iif instr json json_array json_array_insert json_array_length json_error_position ' +
@@ -50,7 +50,7 @@ const STEADY = new Set(
 );
 
 /** Table-valued functions that show more than data. */
-const TELLING = /pragma_|dbstat|sqlite_|bytecode|tables_used/i;
+const SHOWS_MORE = /pragma_|dbstat|sqlite_|bytecode|tables_used/i;
 
 /** Prepares one of our statements. */
 type Prepare = (sql: string) => { raw(): Rows };
@@ -113,7 +113,7 @@ class Steps {
   readonly #reads = new Set<string>();
   readonly #writes = new Set<string>();
   readonly #texts: string[];
-  #steady: boolean;
+  #isDeterministic: boolean;
   #known = true;
   #structural = false;
   #rows = false;
@@ -124,7 +124,7 @@ class Steps {
     this.#tables = schema.filter(([type]) => type === 'table').map(([, name]) => name);
     this.#texts = [sql, ...schema.filter(([type]) => type === 'view').map(([, , , , text]) => text ?? '')];
     const statements = splitStatements(sql);
-    this.#steady = statements.length === 1 && statements[0]?.keyword !== 'PRAGMA';
+    this.#isDeterministic = statements.length === 1 && statements[0]?.keyword !== 'PRAGMA';
   }
 
   get program(): Program {
@@ -133,7 +133,7 @@ class Steps {
       writes: this.#known && !this.#structural ? [...this.#writes] : null,
       changesRows: (this.#rows || this.#virtual) && !this.#structural,
       isVirtual: this.#virtual,
-      steady: this.#steady && this.#known && !this.#structural,
+      isDeterministic: this.#isDeterministic && this.#known && !this.#structural,
     };
   }
 
@@ -155,14 +155,15 @@ class Steps {
       case 'VOpen':
         // Its rows may come from any table, or from none.
         for (const table of this.#tables) this.#reads.add(table);
-        if (this.#texts.some((text) => TELLING.test(text))) this.#steady = false;
+        if (this.#texts.some((text) => SHOWS_MORE.test(text))) this.#isDeterministic = false;
         break;
       default:
         if (VIRTUAL.has(opcode)) {
           this.#virtual = true;
           for (const table of this.#tables) this.#writes.add(table);
         } else if (STRUCTURAL.has(opcode)) this.#structural = true;
-        else if (CALLS.has(opcode) && !STEADY.has(String(p4).split('(')[0] as string)) this.#steady = false;
+        else if (CALLS.has(opcode) && !DETERMINISTIC.has(String(p4).split('(')[0] as string))
+          this.#isDeterministic = false;
     }
   }
 

@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { LIMITS } from '../../protocol/limits.ts';
 import { encodeFrame } from '../../protocol/wire/codec.ts';
 import { DbClient } from '../../protocol/wire/db-client.ts';
-import { DbOp, type Frame, type FrameOf, Kind, type WriterBefore } from '../../protocol/wire/frames.ts';
+import { DbOp, type EarlierClients, type Frame, type FrameOf, Kind } from '../../protocol/wire/frames.ts';
 import { Link, openLink } from '../../protocol/wire/link.ts';
 import { signTicket, type Ticket } from '../../protocol/wire/ticket.ts';
 import { openSqlite } from '../../storage/sqlite.ts';
@@ -78,7 +78,7 @@ let starts = 0;
 /** The writer runs, and takes every database. */
 let isUsable = false;
 
-type More = { only?: string; elsewhere?: Record<string, string>; before?: WriterBefore };
+type More = { only?: string; elsewhere?: Record<string, string>; before?: EarlierClients };
 
 async function spawnWriter(name: string, more: More) {
   const supervisorSocket = join(sockets, `supervisor-${++starts}.sock`);

@@ -10,9 +10,9 @@ import { formatBytes, formatCount, plural } from '../../../protocol/text/units.t
 import { readStoreMark } from '../../../storage/apps/code-store.ts';
 import { readEntries } from '../../../storage/apps/registry.ts';
 import { BACKUP_EXTENSION, type BackupManifest, damagedIn } from '../../../storage/backup/format.ts';
+import { makeBackup } from '../../../storage/backup/make-backup.ts';
 import { BackupWorkspace, packPart } from '../../../storage/backup/pack.ts';
 import { readBackup, restoreBackup, verifyBackup } from '../../../storage/backup/read-backup.ts';
-import { takeBackup } from '../../../storage/backup/take.ts';
 import { checkFormat } from '../../../storage/data-format.ts';
 import { syncDir, temporaryBeside } from '../../../storage/files/atomic-file.ts';
 import { Layout } from '../../../storage/layout.ts';
@@ -147,7 +147,7 @@ async function backUpStopped(dataDirectory: string, file: string, signal: AbortS
     const found = await checkFormat(layout);
     const apps = (await readEntries(layout.registry)) ?? new Map<string, number>();
     const workspace = new BackupWorkspace(folder);
-    await takeBackup({
+    await makeBackup({
       layout,
       config: null,
       svcVersion: packageVersion(),

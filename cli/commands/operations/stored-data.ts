@@ -13,7 +13,7 @@ import { draftKey, isAppId } from '../../../protocol/ids.ts';
 import type { StaticEntry } from '../../../protocol/manifest.ts';
 import { isRecord } from '../../../protocol/shapes/shape.ts';
 import { plural } from '../../../protocol/text/units.ts';
-import { lostDataOf, lostPages, wayOut } from '../../../storage/apps/app-data.ts';
+import { lostDataOf, lostPages, repairAdvice } from '../../../storage/apps/app-data.ts';
 import { readStoreMark } from '../../../storage/apps/code-store.ts';
 import { readEntries } from '../../../storage/apps/registry.ts';
 import { readVersion, storedVersions } from '../../../storage/apps/versions.ts';
@@ -63,8 +63,8 @@ async function checkDatabases(layout: Layout, ids: string[], noticed: AppRecord[
     const app = layout.app(id);
     const shown = `apps/${id}/data.sqlite`;
     const lost = (await lostDataOf(app).catch(() => null)) ?? (isRunning ? null : await cutWords(app.data));
-    if (lost === null) await check(app.data, shown, wayOut(id));
-    else bad.push(problem('databases', `${shown} ${lost}`, wayOut(id)));
+    if (lost === null) await check(app.data, shown, repairAdvice(id));
+    else bad.push(problem('databases', `${shown} ${lost}`, repairAdvice(id)));
   }
   for (const session of await namesIn(join(layout.appsDir, '_drafts')).catch(() => [])) {
     for (const id of await namesIn(layout.drafts(session)).catch(() => [])) {
@@ -75,7 +75,7 @@ async function checkDatabases(layout: Layout, ids: string[], noticed: AppRecord[
   // Such as a file that was replaced while it was open: what is there now may be whole.
   for (const { id, damage = '' } of noticed) {
     const isNamed = bad.some(({ finding }) => finding.startsWith(`apps/${id}/`));
-    if (!isNamed) bad.push(problem('databases', damage, wayOut(id)));
+    if (!isNamed) bad.push(problem('databases', damage, repairAdvice(id)));
   }
   if (bad.length > 0) return bad;
   return read === 0 ? [] : [ok('databases', `${plural(read, 'database')} checked by SQLite`)];

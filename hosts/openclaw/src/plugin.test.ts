@@ -12,7 +12,7 @@ import { conversationOf, hostKey, refusal } from './session.ts';
 import { hostUrl, settingsOf } from './settings.ts';
 import { TOOLS } from './tools.ts';
 import { eventOf, Results } from './turns.ts';
-import { judgeHost, NEWEST_HOST, nodeFault, OLDEST_HOST } from './versions.ts';
+import { checkHost, NEWEST_HOST, nodeFault, OLDEST_HOST } from './versions.ts';
 
 const manifest = JSON.parse(readFileSync(new URL('../openclaw.plugin.json', import.meta.url), 'utf8'));
 const pack = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
@@ -42,14 +42,14 @@ test('the manifest names every tool, and each key of the configuration that the 
 });
 
 test('a host that is too old, or has changed, is refused in words; a newer one is warned about', () => {
-  assert.deepEqual(judgeHost(OLDEST_HOST, []), {});
+  assert.deepEqual(checkHost(OLDEST_HOST, []), {});
   assert.match(
-    judgeHost('2026.9.5', []).refusal ?? '',
+    checkHost('2026.9.5', []).refusal ?? '',
     /needs OpenClaw 2026\.9\.6 or newer; this is 2026\.9\.5\. Update it/,
   );
-  assert.match(judgeHost('2025.12.31', []).refusal ?? '', /needs OpenClaw/);
-  assert.match(judgeHost('2027.1.1-beta.2', []).warning ?? '', new RegExp(`up to ${NEWEST_HOST}; this is 2027`));
-  const changed = judgeHost('2027.1.1', ['runtime.agent.runEmbeddedAgent']).refusal ?? '';
+  assert.match(checkHost('2025.12.31', []).refusal ?? '', /needs OpenClaw/);
+  assert.match(checkHost('2027.1.1-beta.2', []).warning ?? '', new RegExp(`up to ${NEWEST_HOST}; this is 2027`));
+  const changed = checkHost('2027.1.1', ['runtime.agent.runEmbeddedAgent']).refusal ?? '';
   assert.match(
     changed,
     /has changed what svc needs of it \(runtime\.agent\.runEmbeddedAgent\)\. Update the plugin, or/,

@@ -16,7 +16,7 @@ import { hostKey, isOurs } from './session.ts';
 import { CONFIG_PATH, hostUrl, type Settings, settingsOf } from './settings.ts';
 import { TOOL_NAMES } from './tools.ts';
 import { runTurn } from './turns.ts';
-import { judgeHost, nodeFault } from './versions.ts';
+import { checkHost, nodeFault } from './versions.ts';
 
 /** After the host has stopped the plugin's service: until it starts it again, if it only reloads. */
 const RELOAD_MS = 10_000;
@@ -129,7 +129,7 @@ export class Svc {
   #faultOf(node: string, logger: HostLogger): string | null {
     const api = this.#api as PluginApi;
     const missing = typeof api.runtime.agent?.runEmbeddedAgent === 'function' ? [] : ['runtime.agent.runEmbeddedAgent'];
-    const { refusal, warning } = judgeHost(api.runtime.version, missing);
+    const { refusal, warning } = checkHost(api.runtime.version, missing);
     if (warning !== undefined) logger.warn(warning);
     return refusal ?? nodeFault(node, CONFIG_PATH);
   }

@@ -15,7 +15,7 @@ const NODES = [
 export type HostVerdict = { refusal?: string; warning?: string };
 
 /** `missing`: what the plugin needs of the host's interface and does not find. */
-export function judgeHost(version: string, missing: readonly string[]): HostVerdict {
+export function checkHost(version: string, missing: readonly string[]): HostVerdict {
   const order = compare(version, OLDEST_HOST);
   if (order < 0)
     return {

@@ -27,7 +27,7 @@ async function setUp(t: TestContext) {
     attachments.store('notes', Readable.from([Buffer.from(text)]), type);
   /** A message that has them. */
   const say = async (conversation: string, ...sha256s: string[]) => {
-    const taken = await attachments.take(
+    const taken = await attachments.ofMessage(
       'notes',
       sha256s.map((sha256) => ({ sha256 })),
     );
@@ -145,7 +145,7 @@ test('agents take images and texts', async (t) => {
   ];
   for (const [type, taken] of types) {
     const { sha256: name } = await store(type, type);
-    const asked = attachments.take('notes', [{ sha256: name, name: 'a' }]);
+    const asked = attachments.ofMessage('notes', [{ sha256: name, name: 'a' }]);
     if (taken) assert.equal((await asked)[0]?.type, type);
     else await assert.rejects(asked, { code: 'BAD_REQUEST', path: 'attachments[0]' }, type);
   }

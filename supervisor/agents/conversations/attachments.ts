@@ -123,10 +123,10 @@ export class Attachments {
   }
 
   /**
-   * The attachments of a message, for its agent. Rejects with `UNKNOWN_BLOB`, or with `BAD_REQUEST` for one that agents do not
+   * Finds the attachments of a message, for its agent. Rejects with `UNKNOWN_BLOB`, or with `BAD_REQUEST` for one that agents do not
    * take; `path` names it.
    */
-  async take(app: string, named: readonly { sha256: string; name?: string }[]): Promise<TurnAttachment[]> {
+  async ofMessage(app: string, named: readonly { sha256: string; name?: string }[]): Promise<TurnAttachment[]> {
     const taken: TurnAttachment[] = [];
     for (const [at, { sha256, name = sha256.slice(0, NAME_CHARS) }] of named.entries()) {
       const path = `attachments[${at}]`;

@@ -98,7 +98,7 @@ export class Chat {
   async removed(app: string): Promise<void> {
     await this.turns.stopApp(app);
     await this.#closeDrafts(app);
-    await this.store.copies.leave(app);
+    await this.store.copies.prepareMove(app);
   }
 
   /** When a session closes: ends the turns that work in it, and forgets its drafts' windows. Never rejects. */
@@ -116,10 +116,10 @@ export class Chat {
 
   /**
    * The app was removed, and with its folder its attachments and transcripts; its turns have ended. Closes the sessions of its
-   * conversations. `keepsTalk`: they go on, in the draft of a session.
+   * conversations. `keepsChats`: they go on, in the draft of a session.
    */
-  async forgetApp(app: string, { keepsTalk = false }: { keepsTalk?: boolean } = {}): Promise<void> {
-    if (keepsTalk) {
+  async forgetApp(app: string, { keepsChats = false }: { keepsChats?: boolean } = {}): Promise<void> {
+    if (keepsChats) {
       await this.open();
       await this.store.forgetWindows(app);
     } else for (const id of await this.forgetRows(app)) await this.#options.drafts?.close(sessionOf(nameOf(app, id)));

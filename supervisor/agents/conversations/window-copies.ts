@@ -200,8 +200,8 @@ export class WindowCopies {
     await this.#writing;
   }
 
-  /** Before the folder of an app is moved away: all that has ended is in it, durably. Never rejects. */
-  async leave(key: string): Promise<void> {
+  /** Prepares the folder of an app to be moved away. All turns that have ended are then in it, durably. Never rejects. */
+  async prepareMove(key: string): Promise<void> {
     const { chatDir } = this.#layout.app(key);
     try {
       this.#looked.delete(key);

@@ -99,11 +99,11 @@ describe('a turn', () => {
 
   test('of a conversation that is over leaves no agent, where there is a process', async () => {
     const { agents, sent, come } = setUp({ ready: false });
-    agents.leave({ app: 'notes' });
+    agents.endAgentsOf({ app: 'notes' });
     assert.deepEqual(sent, []);
     come();
-    agents.leave({ app: 'notes' });
-    assert.deepEqual(sent, [[Kind.agentsLeave, 0, { app: 'notes' }]]);
+    agents.endAgentsOf({ app: 'notes' });
+    assert.deepEqual(sent, [[Kind.endAgents, 0, { app: 'notes' }]]);
   });
 
   test('waits for a process that is starting', async () => {

@@ -129,9 +129,9 @@ export class AgentProcess {
     }
   }
 
-  /** These conversations are over: their agents end. Without a process there are none. */
-  leave(over: AgentScope): void {
-    this.client.tellAll([Kind.agentsLeave, 0, over]);
+  /** Ends the agents of conversations that are over. Without a process there are none. */
+  endAgentsOf(over: AgentScope): void {
+    this.client.tellAll([Kind.endAgents, 0, over]);
   }
 
   /** Asks a runner about itself. Rejects with `AGENT_FAILED` and what was wrong, in words for people. */

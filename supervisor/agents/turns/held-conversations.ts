@@ -69,8 +69,8 @@ export class HeldConversations {
     }
   }
 
-  /** The same, but what `work` resolves with leaves it. */
-  async take<T>(name: SessionName, work: (held: HeldConversation) => Promise<T>): Promise<T> {
+  /** Does the same, but holds the conversation until `leave` is called, unless `work` rejects. */
+  async hold<T>(name: SessionName, work: (held: HeldConversation) => Promise<T>): Promise<T> {
     const held = await this.#enter(name);
     try {
       return await work(held);

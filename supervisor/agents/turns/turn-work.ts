@@ -64,8 +64,8 @@ const NO_SECRETS = new Redactor();
 /** Events of a runner that are read before everything else has its turn. */
 const EVENTS_AT_ONCE = 256;
 
-/** `asker` is null for one that has no right that could end. */
-type Wish = { readonly asker: Asker | null };
+/** Somebody who wants the turn to go on. `asker` is null where no right of theirs could end. */
+type WaitingAsker = { readonly asker: Asker | null };
 /** Answers to the question whether an action may run. */
 const RUN = 'run';
 const CONFIRMATION: PermissionOption[] = [
@@ -85,7 +85,7 @@ export class TurnWork implements Work {
   readonly redactor = NO_SECRETS;
   readonly keep = { count: LIMITS.chatRuns };
   /** Those who sent its message, or sent it again, and have not left. */
-  readonly #wishes = new Set<Wish>();
+  readonly #askers = new Set<WaitingAsker>();
   readonly #options: TurnWorkOptions;
   readonly #controller = new AbortController();
   readonly #permissions: Permissions;
@@ -162,21 +162,21 @@ export class TurnWork implements Work {
     return outcome;
   }
 
-  /** Somebody wants the turn to go on, until `leave` is called, or its right has ended. With the last one the turn is aborted. */
-  want(asker: Asker | null): { leave(): void } {
-    const wish: Wish = { asker };
-    this.#wishes.add(wish);
+  /** Adds somebody who wants the turn to go on, until `leave` is called or their right has ended. After the last one the turn is aborted. */
+  addAsker(asker: Asker | null): { leave(): void } {
+    const waiting: WaitingAsker = { asker };
+    this.#askers.add(waiting);
     this.endRefused();
-    return { leave: () => this.#drop(wish) };
+    return { leave: () => this.#drop(waiting) };
   }
 
-  /** Nobody whose session or token has ended wants it any more. */
+  /** Removes those whose session or token has ended. */
   endRefused(): void {
-    for (const wish of [...this.#wishes]) if (wish.asker?.ended === true) this.#drop(wish);
+    for (const waiting of [...this.#askers]) if (waiting.asker?.ended === true) this.#drop(waiting);
   }
 
-  #drop(wish: Wish): void {
-    if (this.#wishes.delete(wish) && this.#wishes.size === 0) void this.abort();
+  #drop(waiting: WaitingAsker): void {
+    if (this.#askers.delete(waiting) && this.#askers.size === 0) void this.abort();
   }
 
   /** A person answers a question of the agent. Throws as `Permissions.choose` does. */

@@ -66,8 +66,8 @@ export type TurnRunner = {
    */
   choose(asked: AskedRunner): ChosenRunner | Promise<ChosenRunner>;
   run: ConversationRunner;
-  /** These conversations are over: no agent is kept for them. Absent where none is kept. */
-  leave?(over: AgentScope): void;
+  /** Ends the agents of conversations that are over. Absent where none is kept. */
+  endAgentsOf?(over: AgentScope): void;
 };
 
 export type TurnsOptions = {
@@ -111,12 +111,12 @@ export class Turns {
    * `RunEngine.start` do.
    */
   async accept(name: SessionName, request: TurnRequest): Promise<AcceptedTurn> {
-    return await this.#held.take(name, (held) => held.serial(() => this.#accept(held, request)));
+    return await this.#held.hold(name, (held) => held.serial(() => this.#accept(held, request)));
   }
 
   /** A turn to read. Rejects with `UNKNOWN_TURN`. */
   async hold(name: SessionName, turnId: string): Promise<HeldTurn> {
-    return await this.#held.take(name, async (held) => this.#readable(held, held.stored(turnId)));
+    return await this.#held.hold(name, async (held) => this.#readable(held, held.stored(turnId)));
   }
 
   /** Aborts a turn; resolves with its state once it has ended. One that has ended stays as it is. Rejects with `UNKNOWN_TURN`. */
@@ -167,7 +167,7 @@ export class Turns {
           await this.#abort(({ lane }) => lane === held.key);
           await held.conversation.close();
           this.#held.forget(held);
-          this.#options.runner.leave?.({ conversation: held.key });
+          this.#options.runner.endAgentsOf?.({ conversation: held.key });
           return await work();
         });
       } finally {
@@ -184,7 +184,7 @@ export class Turns {
       this.#held.forget(held);
     }
     await Promise.all(all.map((held) => held.serial(() => this.#abort(({ lane }) => lane === held.key))));
-    this.#options.runner.leave?.({ app, ...(draft === undefined ? {} : { draft }) });
+    this.#options.runner.endAgentsOf?.({ app, ...(draft === undefined ? {} : { draft }) });
   }
 
   /** Ends the turns of callers whose session or token has ended, unless another one sent the same message. */
@@ -195,7 +195,7 @@ export class Turns {
   /** Ends the turns that work in a session that is being closed. */
   async stopDraft(session: string): Promise<void> {
     await this.#abort(({ begun }) => begun?.draft === session);
-    this.#options.runner.leave?.({ draft: session });
+    this.#options.runner.endAgentsOf?.({ draft: session });
   }
 
   /** Resolves when the turns in a session that are being ended have ended; those that go on are not waited for. */
@@ -335,7 +335,7 @@ export class Turns {
   }
 
   #accepted(held: HeldConversation, stored: StoredTurn, asker: Asker | null): AcceptedTurn {
-    const wish = this.#work(held, stored.turnId)?.want(asker);
+    const wish = this.#work(held, stored.turnId)?.addAsker(asker);
     return { ...this.#readable(held, stored), abandon: () => wish?.leave() };
   }
 

@@ -23,14 +23,14 @@ export type HostFireOptions = {
   /** One line of JSON, without the newline. */
   appLog(app: string, line: string): void;
   /** `output` is JSON text, null for none. */
-  judgeOutput(automation: LiveAutomation, output: string | null): Promise<void>;
+  checkOutput(automation: LiveAutomation, output: string | null): Promise<void>;
 };
 
 /** Gives the run to the host; `fire` is over when the host has ended it, or its time is up. Never rejects. */
 export async function runOnHost(
   run: FireAutomation,
   fire: Fire,
-  { automationTimeoutMs, handlerOf, appLog, judgeOutput }: HostFireOptions,
+  { automationTimeoutMs, handlerOf, appLog, checkOutput }: HostFireOptions,
 ): Promise<void> {
   const { automation } = fire;
   const { input, at: now, request } = fire.request;
@@ -59,7 +59,7 @@ export async function runOnHost(
     const { summary, output, response } = Object(result) as Record<string, unknown>;
     const body = Buffer.from(JSON.stringify({ summary, output, response }));
     if (automation.manifest.hasOutputSchema) {
-      const refusal = await judgeOutput(automation, JSON.stringify(output) ?? null).catch((error: unknown) => ({
+      const refusal = await checkOutput(automation, JSON.stringify(output) ?? null).catch((error: unknown) => ({
         error,
       }));
       if (refusal) return fire.faulted(refusal.error);

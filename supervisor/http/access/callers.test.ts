@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { draftKey } from '../../../protocol/ids.ts';
 import type { Capability } from '../../../protocol/routes/row.ts';
-import { ADMIN, hostCaller, NOBODY, saidBy, sessionCaller, tokenCaller } from './callers.ts';
+import { ADMIN, allowedByHost, hostCaller, NOBODY, sessionCaller, tokenCaller } from './callers.ts';
 import { type Caller, demand, may } from './grants.ts';
 
 const ALL: Capability[] = ['page', 'read', 'write', 'stream', 'settings', 'chat', 'manage', 'make', 'admin'];
@@ -67,7 +67,7 @@ test('a host is asked with the request’s need, and only true admits it', () =>
     asked.push(from, need);
     return answers.shift() as boolean;
   };
-  const caller = hostCaller(saidBy(decide, request));
+  const caller = hostCaller(allowedByHost(decide, request));
   assert.deepEqual(
     [1, 2, 3, 4].map(() => may(caller, 'page', 'todos')),
     [true, false, false, false],

@@ -9,7 +9,7 @@ import { scopeKey } from '../../../protocol/ids.ts';
 import type { Capability } from '../../../protocol/routes/row.ts';
 import { ADMIN_CALLER, type HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
 import type { SignIn } from './cookie.ts';
-import { type Also, type Caller, type Grant, RIGHTS, standing } from './grants.ts';
+import { type Caller, type Grant, type HostAllows, lastingGrant, RIGHTS } from './grants.ts';
 import type { ProgramToken } from './program-tokens.ts';
 
 const SIGNED_IN: HandlerCaller = { kind: 'session' };
@@ -127,21 +127,21 @@ export type Authorize = (request: HostRequest, need: HostNeed) => boolean;
 export type Admits = (request: HostRequest) => boolean;
 
 /** The capabilities that a host allows a request. Any answer but `true` is a refusal. */
-export function saidBy(authorize: Authorize, request: HostRequest): Also {
+export function allowedByHost(authorize: Authorize, request: HostRequest): HostAllows {
   return (capability, app) => authorize(request, { app, capability }) === true;
 }
 
 /** The caller that a host's own server let through. `also` decides what it may do. */
-export function hostCaller(also: Also): Caller {
+export function hostCaller(hostAllows: HostAllows): Caller {
   return {
     kind: 'host',
     shown: () => SIGNED_IN,
     owner: null,
     client: 'host',
     identity: 'host',
-    grants: [standing('everything', RIGHTS.everything)],
+    grants: [lastingGrant('everything', RIGHTS.everything)],
     ended: false,
-    also,
+    hostAllows,
     refusal: () => 'The server that this gateway is part of does not allow this.',
   };
 }

@@ -56,7 +56,7 @@ export type Grant = {
 };
 
 /** A grant that does not end by itself. */
-export function standing(on: GrantedFor, rights: readonly Capability[]): Grant {
+export function lastingGrant(on: GrantedFor, rights: readonly Capability[]): Grant {
   return { on, rights, expiresAt: null, isGood: () => true };
 }
 
@@ -74,7 +74,7 @@ export interface Caller {
   /** True once what was presented is good no more. The caller then may do nothing, and its streams end. */
   readonly ended: boolean;
   /** What a host allows. The caller may do no more than that. */
-  readonly also?: Also;
+  readonly hostAllows?: HostAllows;
   /** True for the cookie of a session without the page key. */
   readonly keyless?: boolean;
   /** The caller as handlers see it. `app` is the key of their app or draft. */
@@ -84,12 +84,12 @@ export interface Caller {
 }
 
 /** Says what the host's `authorize` allows. */
-export type Also = (capability: Capability, app: string | null) => boolean;
+export type HostAllows = (capability: Capability, app: string | null) => boolean;
 
 /** Whether a caller has a capability. `app` is the key of a live app or of a draft (`draftKey`). Null: the request is about none. */
-export function may({ grants, also }: Caller, capability: Capability, app: string | null): boolean {
+export function may({ grants, hostAllows }: Caller, capability: Capability, app: string | null): boolean {
   const isGiven = grants.some((one) => one.rights.includes(capability) && covers(one, app) && one.isGood());
-  return isGiven && (also === undefined || also(capability, app));
+  return isGiven && (hostAllows === undefined || hostAllows(capability, app));
 }
 
 /** Throws `FORBIDDEN` unless the caller may. */

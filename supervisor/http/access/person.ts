@@ -10,16 +10,16 @@ import { type Fault, inWords, shape } from '../../../protocol/shapes/shape.ts';
 import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
 import type { HostRequest } from './callers.ts';
 import {
-  type Also,
   APP_ROLES,
   type AppRole,
   type Caller,
   GATEWAY_ROLES,
   type GatewayRole,
   type Grant,
+  type HostAllows,
+  lastingGrant,
   RIGHTS,
   roleIn,
-  standing,
 } from './grants.ts';
 
 /** A person. `id` and `name` have 1 to 500 characters without control characters. `apps` has the roles by the id of the app. */
@@ -58,15 +58,15 @@ export class PersonCaller implements Caller {
   readonly person: Person;
   readonly grants: readonly Grant[];
   readonly ended = false;
-  readonly also: Also;
+  readonly hostAllows: HostAllows;
 
   /** `also` says what the host's `authorize` allows. The person may do no more than that. */
-  constructor(person: Person, makerOf: MakerOf, also: Also = () => true) {
+  constructor(person: Person, makerOf: MakerOf, hostAllows: HostAllows = () => true) {
     this.person = person;
     this.client = `person ${person.id}`;
     this.identity = this.client;
     this.grants = grantsOf(person, makerOf);
-    this.also = also;
+    this.hostAllows = hostAllows;
   }
 
   /** Handlers see the role that the person has in their app. The role of an owner is `owner`. */
@@ -94,16 +94,16 @@ export class PersonCaller implements Caller {
  * open a session.
  */
 function grantsOf({ id, role, apps = {} }: Person, makerOf: MakerOf): Grant[] {
-  if (role === 'owner') return [standing('everything', RIGHTS.everything)];
+  if (role === 'owner') return [lastingGrant('everything', RIGHTS.everything)];
   const shared = Object.entries(apps).filter(([, given]) => APP_ROLES.includes(given));
-  const grants = shared.map(([app, given]) => standing({ apps: (one) => one === app }, RIGHTS[given]));
+  const grants = shared.map(([app, given]) => lastingGrant({ apps: (one) => one === app }, RIGHTS[given]));
   if (role === 'author') {
     const made = (app: string): boolean => {
       const maker = makerOf(app);
       return maker === undefined || maker === id;
     };
-    grants.push(standing({ apps: made }, RIGHTS.manager), standing({ key: null }, ['manage', 'make']));
-  } else if (shared.some(([, given]) => given === 'manager')) grants.push(standing({ key: null }, ['manage']));
+    grants.push(lastingGrant({ apps: made }, RIGHTS.manager), lastingGrant({ key: null }, ['manage', 'make']));
+  } else if (shared.some(([, given]) => given === 'manager')) grants.push(lastingGrant({ key: null }, ['manage']));
   return grants;
 }
 

@@ -86,7 +86,7 @@ export function conversationRoutes(services: Services): Route[] {
         asker: caller,
         ...(await draftOf(name)),
         mode: 'full',
-        attachments: await attachments.take(id, named.map(attachmentOf)),
+        attachments: await attachments.ofMessage(id, named.map(attachmentOf)),
       });
       return await answerTurn(changes.readers, exchange, held, detach);
     }),

@@ -1,6 +1,6 @@
 /** Reads where a change of an app is staged, and shows what became of it (specification, "Changes without an editor"). */
 import type { RouteRow } from '../../../protocol/routes/row.ts';
-import type { Staged, Where } from '../../authoring/authoring.ts';
+import type { Staged, StagingOptions } from '../../authoring/authoring.ts';
 import type { PublishResult } from '../../deployments/deployed.ts';
 import { publisherIn } from '../../http/access/person.ts';
 import type { Services } from '../../services.ts';
@@ -11,7 +11,7 @@ type Asked = Pick<Request<RouteRow>, 'headers' | 'caller'> & {
   readonly body: { sessionId?: string; publish?: boolean };
 };
 
-export function whereOf(services: Services, { body, headers, caller }: Asked): Where {
+export function whereOf(services: Services, { body, headers, caller }: Asked): StagingOptions {
   const { sessionId, publish = false } = body;
   const origin = publicOriginOf(headers.host, services);
   return { ...(sessionId === undefined ? {} : { sessionId }), publish, origin, ...publisherIn(caller) };

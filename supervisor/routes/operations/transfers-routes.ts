@@ -34,7 +34,7 @@ export function transferRoutes(services: Services): Route[] {
     ...serveRaw(sendBackup, async (exchange) => {
       const gone = goneSignal(exchange);
       try {
-        await backups.take(gone, (path, signal) => sendFile(exchange, path, sendBackup.answer.media, signal, log));
+        await backups.make(gone, (path, signal) => sendFile(exchange, path, sendBackup.answer.media, signal, log));
       } catch (error) {
         if (!gone.aborted) throw error;
       }

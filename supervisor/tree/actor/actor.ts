@@ -20,9 +20,9 @@ import { type Call, type Deadlines, Mailbox } from './call.ts';
 import {
   CRASH_LOOP,
   cancelled,
+  crashingCall,
   DID_HARM,
   mailboxFull,
-  poisonousCall,
   quarantinedError,
   removedError,
   stoppingError,
@@ -174,7 +174,7 @@ export class Actor implements Tenant {
       this.renew(summary);
       return;
     }
-    this.#crashes.pardon();
+    this.#crashes.reset();
     this.#generations.abortNext();
     await this.#generations.await(this.#env.spawn(this, summary, this.#events));
   }
@@ -190,7 +190,7 @@ export class Actor implements Tenant {
   /** Lifts a quarantine and replaces the thread. */
   restart(): void {
     if (this.state === 'stopped') return;
-    this.#crashes.pardon();
+    this.#crashes.reset();
     clearTimeout(this.#retry);
     this.#vacate('superseded');
     this.#pump();
@@ -248,7 +248,7 @@ export class Actor implements Tenant {
   #refusalOf(call: Call): SvcError | null {
     const { refusal } = this;
     if (refusal) return refusal;
-    if (this.#crashes.refuses(call)) return poisonousCall(appOfKey(this.key));
+    if (this.#crashes.refuses(call)) return crashingCall(appOfKey(this.key));
     return this.mailbox.push(call) ? null : mailboxFull(appOfKey(this.key), this.mailbox.size);
   }
 
@@ -264,7 +264,7 @@ export class Actor implements Tenant {
     if (this.#serial && this.#generations.working) return;
     const generation = this.#generations.current;
     if (this.state === 'live' && generation) {
-      const room = this.#crashes.room(this.#concurrency, this.#env.now);
+      const room = this.#crashes.callsAtOnce(this.#concurrency, this.#env.now);
       while (generation.state === 'live' && generation.inFlight.size < room) {
         const call = this.mailbox.shift();
         if (!call) break;
@@ -331,7 +331,7 @@ export class Actor implements Tenant {
       this.#pump();
     },
     onSettled: (generation, resultBytes) => {
-      this.#crashes.survived(resultBytes, this.#env.now);
+      this.#crashes.succeeded(resultBytes, this.#env.now);
       if (this.#serial) {
         // Its idle time begins; if others wait for a place, its next turn comes after theirs.
         this.lastUsed = this.#env.now();
@@ -350,7 +350,7 @@ export class Actor implements Tenant {
     const intended = this.#generations.gone(generation);
     this.#env.retired(death.reason);
     queueMicrotask(() => this.#population.next());
-    this.mailbox.putBack(death.orphans.filter((call) => this.#isRunAgain(call, death.reason)));
+    this.mailbox.putBack(death.openCalls.filter((call) => this.#isRunAgain(call, death.reason)));
     if (intended) {
       if (death.stuck) this.#crashes.suspect(death);
       if (this.#isGivenUp) this.#answerAll(this.#quarantineError());
@@ -360,11 +360,11 @@ export class Actor implements Tenant {
     this.lastExit = death.detail ? `${death.reason}: ${death.detail}` : death.reason;
     this.restarts++;
     this.meter.restarts++;
-    this.#say(death.innocent ? 'warn' : 'error', `its thread ended (${this.lastExit})`);
+    this.#say(death.endedByHost ? 'warn' : 'error', `its thread ended (${this.lastExit})`);
     // A newer version that does not start is still the active one: its calls get the reason.
     if (generation === this.#generations.next) this.#promote();
     this.#leave();
-    if (death.innocent || this.occupied) this.#pump();
+    if (death.endedByHost || this.occupied) this.#pump();
     else if (death.startFailed && this.#crashes.failedToStart()) {
       this.#say('error', `does not start: ${this.lastExit}`);
       this.#giveUp('failed_to_start', 'it does not start');

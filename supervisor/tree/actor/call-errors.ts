@@ -20,7 +20,7 @@ export function mailboxFull(name: string, waiting: number): SvcError {
   });
 }
 
-export function poisonousCall(name: string): SvcError {
+export function crashingCall(name: string): SvcError {
   return new SvcError(
     'HANDLER_ERROR',
     `This call crashed "${name}" twice, so it is refused until the app gets a new version or is restarted.`,

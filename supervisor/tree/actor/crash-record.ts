@@ -22,8 +22,8 @@ export class CrashRecord {
   readonly #harm: RestartPolicy;
   #startFailures = 0;
   #carefulFor = 0;
-  /** Deaths that one call alone caused, by its fingerprint; the latest is last. */
-  readonly #poison = new Map<string, number>();
+  /** How many deaths each call caused alone, by its fingerprint. The latest is last. */
+  readonly #deathsByCall = new Map<string, number>();
   /** The largest recent result over `SMALL_BYTES`, and when one of about that size came last; 0 without any. */
   #largestResult = 0;
   #largestAt = 0;
@@ -42,7 +42,7 @@ export class CrashRecord {
    * How many calls may run at a time, `concurrency` at most. The thread holds each large result several times over before it
    * has left. They are remembered as long as deaths are, so that they cannot add up to a quarantine.
    */
-  room(concurrency: number, now: () => number): number {
+  callsAtOnce(concurrency: number, now: () => number): number {
     if (this.#carefulFor > 0) return 1;
     if (this.#largestResult === 0) return concurrency;
     if (now() - this.#largestAt > LIMITS.restartWindowMs) {
@@ -54,7 +54,7 @@ export class CrashRecord {
 
   /** True when the call took the actor down before, alone, and more than once. Costs a hash only after such a death. */
   refuses(call: Suspect): boolean {
-    return this.#poison.size > 0 && (this.#poison.get(call.fingerprint()) ?? 0) >= DEATHS;
+    return this.#deathsByCall.size > 0 && (this.#deathsByCall.get(call.fingerprint()) ?? 0) >= DEATHS;
   }
 
   started(): void {
@@ -62,7 +62,7 @@ export class CrashRecord {
   }
 
   /** A call ended without harm, with a result of so many bytes. */
-  survived(bytes: number, now: () => number): void {
+  succeeded(bytes: number, now: () => number): void {
     if (this.#carefulFor > 0) this.#carefulFor--;
     if (bytes <= SMALL_BYTES || bytes < this.#largestResult / 2) return;
     this.#largestResult = Math.max(this.#largestResult, bytes);
@@ -75,17 +75,18 @@ export class CrashRecord {
   }
 
   /** The calls that were in flight when a thread died may be why. */
-  suspect({ stuck, orphans }: Pick<Death, 'stuck'> & { orphans: readonly Suspect[] }): void {
+  suspect({ stuck, openCalls }: Pick<Death, 'stuck'> & { openCalls: readonly Suspect[] }): void {
     this.#carefulFor = CAREFUL_CALLS;
     // If the thread stopped reacting, a call past its deadline is the cause, not later ones.
-    const inFlight = stuck ? orphans.filter((call) => call.settled) : orphans;
+    const inFlight = stuck ? openCalls.filter((call) => call.settled) : openCalls;
     const [only] = inFlight;
     if (!only || inFlight.length > 1) return;
     const key = only.fingerprint();
-    const deaths = (this.#poison.get(key) ?? 0) + 1;
-    this.#poison.delete(key);
-    this.#poison.set(key, deaths);
-    if (this.#poison.size > LIMITS.poisonCalls) this.#poison.delete(this.#poison.keys().next().value as string);
+    const deaths = (this.#deathsByCall.get(key) ?? 0) + 1;
+    this.#deathsByCall.delete(key);
+    this.#deathsByCall.set(key, deaths);
+    if (this.#deathsByCall.size > LIMITS.crashingCalls)
+      this.#deathsByCall.delete(this.#deathsByCall.keys().next().value as string);
   }
 
   /** How long to wait before the next thread, in milliseconds; null when there were too many deaths at `now`. */
@@ -98,13 +99,13 @@ export class CrashRecord {
     return this.#harm.exited(now) === null;
   }
 
-  /** A new version, or a restart by hand: everything may be different. */
-  pardon(): void {
+  /** Begins anew after a new version or a restart by hand: everything may be different. */
+  reset(): void {
     this.#deaths.reset();
     this.#harm.reset();
     this.#startFailures = 0;
     this.#carefulFor = 0;
-    this.#poison.clear();
+    this.#deathsByCall.clear();
     this.#largestResult = 0;
   }
 }

@@ -41,12 +41,12 @@ export type Death = {
   detail: string;
   /** It never became live. */
   startFailed: boolean;
-  /** Its host process ended for another reason. */
-  innocent: boolean;
+  /** Its host process ended, and not because of this thread. */
+  endedByHost: boolean;
   /** Its event loop did not react after a call had outrun its deadline. */
   stuck: boolean;
   /** The calls in flight, including settled ones. */
-  orphans: Call[];
+  openCalls: Call[];
 };
 
 export type GenerationEvents = {
@@ -231,7 +231,7 @@ export class Generation implements LinkHandlers {
     this.#stopIfEmpty();
   }
 
-  /** Ends the thread now: calls in flight are handed back as orphans. */
+  /** Ends the thread now: calls in flight are handed back. */
   terminate(reason: RetireReason, detail = ''): void {
     if (this.state === 'gone' || this.#end) return;
     if (this.#retireReason === null) this.#retireDetail = detail;
@@ -320,16 +320,16 @@ export class Generation implements LinkHandlers {
   }
 
   /** The whole host process ended; or a thread that was not started yet is to run on another host. */
-  hostGone(detail: string, innocent: boolean): void {
+  hostGone(detail: string, endedByHost: boolean): void {
     const cause = this.stuck ? 'the thread could not be ended; its host was killed' : detail;
-    this.#ended(this.#retireReason ?? 'crash', cause, innocent && !this.stuck);
+    this.#ended(this.#retireReason ?? 'crash', cause, endedByHost && !this.stuck);
   }
 
   /** The last answers and log lines of the thread may still be on their way: its connection is read to the end first. */
-  #ended(reason: RetireReason, detail: string, innocent: boolean): void {
+  #ended(reason: RetireReason, detail: string, endedByHost: boolean): void {
     if (this.state === 'gone' || this.#end) return;
     this.state = 'stopping';
-    this.#end = () => this.#gone(reason, detail, innocent);
+    this.#end = () => this.#gone(reason, detail, endedByHost);
     if (this.#link) this.#after(LIMITS.cancelGraceMs, this.#end);
     else this.#end();
   }
@@ -445,19 +445,19 @@ export class Generation implements LinkHandlers {
     });
   }
 
-  #gone(reason: RetireReason, detail: string, innocent = false): void {
+  #gone(reason: RetireReason, detail: string, endedByHost = false): void {
     if (this.state === 'gone') return;
     const startFailed = !this.#wasLive;
     this.state = 'gone';
     this.#clear();
     this.#clearProbe();
     this.host.starts.leave(this);
-    const orphans = this.inFlight.drain();
+    const openCalls = this.inFlight.drain();
     const link = this.#link;
     this.#link = null;
     link?.close(new Error('The actor is gone.'));
     for (const done of [...this.#onPong]) done();
-    this.#events.onGone(this, { reason, detail, startFailed, innocent, stuck: this.#unresponsive, orphans });
+    this.#events.onGone(this, { reason, detail, startFailed, endedByHost, stuck: this.#unresponsive, openCalls });
   }
 
   #after(ms: number, action: () => void): void {

@@ -230,7 +230,7 @@ function connector(policy: EgressPolicy): Connector {
     }
     const relay = policy.relay?.[protocol === 'https:' ? 'https' : 'http'];
     /** Looks up a name; addresses need none. The socket connects to one of the results. */
-    const judged: net.LookupFunction = (name, options, found) => {
+    const checkedLookup: net.LookupFunction = (name, options, found) => {
       lookup(name, { ...options, all: true }, (error, addresses) => {
         if (error) {
           found(error, []);
@@ -247,7 +247,7 @@ function connector(policy: EgressPolicy): Connector {
         else found(new EgressError(hostname, why ?? 'it has no address'), []);
       });
     };
-    const where = { host, port: toPort, lookup: judged, autoSelectFamily: true, noDelay: true, keepAlive: true };
+    const where = { host, port: toPort, lookup: checkedLookup, autoSelectFamily: true, noDelay: true, keepAlive: true };
     if (relay !== undefined || protocol !== 'https:') {
       whenOpen(connect(relay === undefined ? where : { path: relay }), 'connect', hostname, connected);
       return;

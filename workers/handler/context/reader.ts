@@ -85,7 +85,7 @@ export class Reader {
       if (!isDiskFull(error)) throw error;
       if (this.#snapshot === null || stateOf(this.#file) !== this.#snapshot.state) {
         this.#snapshot?.db.close();
-        this.#snapshot = takeSnapshot(this.#file);
+        this.#snapshot = makeSnapshot(this.#file);
       }
       if (this.#snapshot === null) throw error;
       const snapshot = this.#snapshot.db;
@@ -188,7 +188,7 @@ const LOG_KINDS = [18, 19];
  * Opens the whole database in memory: for the first read of a file, SQLite makes the index of its log, which does not fit on a
  * full disk. Null when the file is too large, has a log, or is being changed. Throws SQLite's errors.
  */
-function takeSnapshot(file: string): Snapshot | null {
+function makeSnapshot(file: string): Snapshot | null {
   const state = stateOf(file);
   if (state === null) return null;
   const bytes = readFileSync(file);

@@ -5,7 +5,12 @@ import { type Program, UNKNOWN_PROGRAM } from '../../writer/programs.ts';
 import { effect } from '../effects.ts';
 import { Reads, statementRuns, writerAsked } from './reads.ts';
 
-const program = (reads: string[] | null, steady = true): Program => ({ ...UNKNOWN_PROGRAM, reads, writes: [], steady });
+const program = (reads: string[] | null, isDeterministic = true): Program => ({
+  ...UNKNOWN_PROGRAM,
+  reads,
+  writes: [],
+  isDeterministic,
+});
 
 test('the tables of a query are recorded until a statement or an effect makes its result vary', () => {
   const reads = new Reads();

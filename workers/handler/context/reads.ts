@@ -24,7 +24,7 @@ export class Reads {
   readonly #tables = new Set<string>();
   #chars = 0;
   #known = true;
-  #steady = true;
+  #isDeterministic = true;
   readonly #effects = effects();
 
   /** From now on until `end`. */
@@ -36,10 +36,10 @@ export class Reads {
     running.delete(this);
   }
 
-  add({ reads, steady }: Program): void {
+  add({ reads, isDeterministic }: Program): void {
     if (reads === null) this.#known = false;
     else for (const table of reads) this.#addTable(table);
-    if (!steady) this.#steady = false;
+    if (!isDeterministic) this.#isDeterministic = false;
   }
 
   asked(): void {
@@ -52,7 +52,7 @@ export class Reads {
   }
 
   get keep(): boolean {
-    return this.#steady && this.#known && this.#effects === effects();
+    return this.#isDeterministic && this.#known && this.#effects === effects();
   }
 
   #addTable(table: string): void {

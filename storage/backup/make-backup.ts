@@ -31,7 +31,7 @@ type BackupPlan = {
 };
 
 /** Resolves with the size of the archive. Rejects with `BACKUP_TOO_LARGE`, and as `hold` and `pack` do. */
-export async function takeBackup(plan: BackupPlan): Promise<number> {
+export async function makeBackup(plan: BackupPlan): Promise<number> {
   const { layout, config, svcVersion, dataFormat, hold, pack } = plan;
   const size = new BackupSize();
   const add = async (sources: BackupSource[]): Promise<void> => {
