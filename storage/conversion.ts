@@ -8,15 +8,15 @@ import { versionTag } from '../protocol/ids.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
 import { isRecord } from '../protocol/shapes/shape.ts';
 import type { GitAuthor } from '../protocol/wire/git-jobs.ts';
-import { writeStoreMark } from './apps/code-store.ts';
 import { openJournal } from './apps/earlier-notes.ts';
 import { listIntents } from './apps/journal.ts';
+import { writeStoreMark } from './apps/linked-code.ts';
 import { readEntries } from './apps/registry.ts';
 import { listVersions, readCurrent, storedVersions, writeCurrent } from './apps/versions.ts';
 import { exists, readJson, removeDurable, renameDurable, writeFileAtomic } from './files/atomic-file.ts';
 import { listTree, pathOf } from './files/list-tree.ts';
+import { commitTree, settle } from './git/git-versions.ts';
 import { openRepository, Repository, writeTree } from './git/repository.ts';
-import { commitTree, settle } from './git/versions.ts';
 import { type AppPaths, CodeStorePaths, type Layout } from './layout.ts';
 
 /** By app: the id of each version on the tarball backend → its tag. */

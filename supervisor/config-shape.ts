@@ -1,7 +1,7 @@
 /** What the keys of the configuration may hold (specification, "Configuration"). */
 import { MODEL_APIS, PERMISSION_POLICIES, RUNNER_KINDS } from '../protocol/agents/agents.ts';
 import { LIMITS } from '../protocol/limits.ts';
-import { CHANNEL_KINDS } from '../protocol/notices.ts';
+import { CHANNEL_KINDS } from '../protocol/notice.ts';
 import { BACKUP_SCHEDULE } from '../protocol/routes/operations/backups-rows.ts';
 import { SIGN_IN_HOURS } from '../protocol/routes/operations/sign-in-rows.ts';
 import { PATTERN_FORM } from '../protocol/rules/egress.ts';

@@ -1,7 +1,7 @@
 /** Lists the parts of a gateway for the routes; `wiring.ts` connects them once. */
 
 import type { Logger } from 'pino';
-import type { Attachments } from './agents/conversations/attachments.ts';
+import type { Attachments } from './agents/conversations/attachment-store.ts';
 import type { Chat } from './agents/conversations/chat.ts';
 import type { AgentServices } from './agents/open-agents.ts';
 import type { AgentProcess } from './agents/runners/agent-process.ts';

@@ -2,12 +2,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
-import { TOOL_SERVER_LIMITS } from '../protocol/agents/tool-servers.ts';
+import { TOOL_SERVER_LIMITS } from '../protocol/agents/tool-server-entries.ts';
 import { appOfKey, sessionOfKey } from '../protocol/ids.ts';
 import { Registry } from '../storage/apps/registry.ts';
 import { writeProfile } from '../storage/data-format.ts';
 import { Layout } from '../storage/layout.ts';
-import { Attachments } from './agents/conversations/attachments.ts';
+import { Attachments } from './agents/conversations/attachment-store.ts';
 import { Chat } from './agents/conversations/chat.ts';
 import { ChatStore } from './agents/conversations/chat-store.ts';
 import { openAgents } from './agents/open-agents.ts';

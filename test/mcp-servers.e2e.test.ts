@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, describe, type TestContext, test } from 'node:test';
-import type { ToolServerEntry, ToolServerLimits } from '../protocol/agents/tool-servers.ts';
+import type { ToolServerEntry, ToolServerLimits } from '../protocol/agents/tool-server-entries.ts';
 import { appFiles } from '../testing/archive.ts';
 import { eventually } from '../testing/edges.ts';
 import { startGateway } from '../testing/gateway.ts';

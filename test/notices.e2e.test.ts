@@ -7,7 +7,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { Notice } from '../protocol/notices.ts';
+import type { Notice } from '../protocol/notice.ts';
 import type { ChannelStatus, TestResult } from '../protocol/routes/operations/notices-rows.ts';
 import { appOf } from '../testing/apps.ts';
 import { svc } from '../testing/command-line.ts';

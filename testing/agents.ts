@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { RunnerEvent, RunnerSpec, TurnOrder } from '../protocol/agents/agents.ts';
-import { TOOL_SERVER_LIMITS } from '../protocol/agents/tool-servers.ts';
+import { TOOL_SERVER_LIMITS } from '../protocol/agents/tool-server-entries.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { Children } from '../storage/processes/children.ts';
 import { tagOf } from '../storage/processes/tagged.ts';

@@ -9,7 +9,7 @@ import { unknownApp } from '../storage/apps/registry.ts';
 import type { GitStoreServices } from '../supervisor/authoring/open-authoring.ts';
 import { resolveConfig } from '../supervisor/config.ts';
 import { Databases } from '../supervisor/databases.ts';
-import type { ChangeStreams } from '../supervisor/dispatch/changes.ts';
+import type { ChangeStreams } from '../supervisor/dispatch/change-streams.ts';
 import { Drafts } from '../supervisor/drafts/drafts.ts';
 import { assemble } from '../supervisor/wiring.ts';
 import { type Ending, serveExchanges } from './exchange-server.ts';

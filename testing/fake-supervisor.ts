@@ -24,7 +24,7 @@ import { ADMIN_CALLER, CALLER_KINDS, callerText, type HandlerCaller } from '../p
 import { hostFlags, OWN_PROCESS } from '../protocol/wire/host-flags.ts';
 import { Link } from '../protocol/wire/link.ts';
 import { openTicket, signTicket, type Ticket } from '../protocol/wire/ticket.ts';
-import { compileValidators } from '../workers/jobs/validators.ts';
+import { compileValidators } from '../workers/jobs/compile-validators.ts';
 import { inTime, LONG_MS } from './waiting.ts';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));

@@ -15,7 +15,7 @@ import { SvcError } from '../protocol/errors.ts';
 import type { JsonSchema } from '../protocol/manifest.ts';
 import { checkManifest } from '../protocol/rules/manifest-check.ts';
 import { checkInput, loadValidators } from '../workers/handler/validators.ts';
-import { compileValidators } from '../workers/jobs/validators.ts';
+import { compileValidators } from '../workers/jobs/compile-validators.ts';
 import { type Group, readRemotes } from './json-schema-suite.ts';
 
 export type Verdict = 'valid' | 'invalid' | 'refused';

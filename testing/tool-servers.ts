@@ -2,10 +2,14 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { TOOL_SERVER_LIMITS, type ToolServerEntry, type ToolServerLimits } from '../protocol/agents/tool-servers.ts';
+import {
+  TOOL_SERVER_LIMITS,
+  type ToolServerEntry,
+  type ToolServerLimits,
+} from '../protocol/agents/tool-server-entries.ts';
 import { tagOf } from '../storage/processes/tagged.ts';
 import { AgentProcess } from '../supervisor/agents/runners/agent-process.ts';
-import { McpToolServers } from '../supervisor/automations/tool-servers.ts';
+import { McpToolServers } from '../supervisor/automations/mcp-tool-servers.ts';
 import type { Tree } from '../supervisor/tree/tree.ts';
 import { treeIn } from './tree.ts';
 

@@ -3,7 +3,7 @@ import { basename, resolve } from 'node:path';
 import { DEFAULTS, LIMITS } from '../../protocol/limits.ts';
 import { Layout } from '../../storage/layout.ts';
 import { lockHolder } from '../../storage/processes/data-lock.ts';
-import { type Listener, listenerOn } from '../../storage/processes/listener.ts';
+import { type Listener, listenerOn } from '../../storage/processes/port-listener.ts';
 import { shellPath, shortPath } from '../terminal/paths.ts';
 import { Client } from './client.ts';
 import { defaultDataDirectory, type Surroundings } from './connection.ts';

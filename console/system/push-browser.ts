@@ -1,5 +1,5 @@
 /** Lets this browser show the gateway's notices, through the one service worker of the console (specification, "Notices"). */
-import { PUSH_WORKER } from '../../protocol/notices.ts';
+import { PUSH_WORKER } from '../../protocol/notice.ts';
 import { post, remove } from '../gateway.ts';
 
 /** `impossible` with the reason: the browser cannot, or must not here. */

@@ -3,7 +3,7 @@
  * and a host's own runner exchange them (specification, "Events of turns").
  */
 
-import type { ToolServerSettings } from './tool-servers.ts';
+import type { ToolServerSettings } from './tool-server-entries.ts';
 
 export const RUNNER_KINDS = ['codex', 'claude-code', 'acp', 'model'] as const;
 export type RunnerKind = (typeof RUNNER_KINDS)[number];

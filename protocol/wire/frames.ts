@@ -1,6 +1,6 @@
 /** Defines the frames between our processes: arrays that begin with their kind. They carry inputs and results as JSON bytes. */
 import type { AgentScope, ProbeOrder, ProbeResult, RunnerEvent, TurnOrder } from '../agents/agents.ts';
-import type { ToolServerState } from '../agents/tool-servers.ts';
+import type { ToolServerState } from '../agents/tool-server-entries.ts';
 import type { ErrorBody } from '../errors.ts';
 import type { EgressPolicy } from '../rules/egress.ts';
 import type { JobAnswer, JobFailure, JobName, JobPool } from './jobs.ts';

@@ -11,8 +11,8 @@ import { isRecord, shape } from '../../protocol/shapes/shape.ts';
 import { exists, mkdirDurable, namesIn, readIfWhole, renameDurable, writeFileAtomic } from '../files/atomic-file.ts';
 import { isObjectId } from '../git/object.ts';
 import type { Layout } from '../layout.ts';
-import { commitOf } from './code-store.ts';
 import type { Intent, VersionIntent } from './journal.ts';
+import { commitOf } from './linked-code.ts';
 import { readCurrent, removeVersion } from './versions.ts';
 
 type Noted = Readonly<Record<string, unknown>>;

@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { type CodeStorePaths, Layout } from '../layout.ts';
-import { removeMaterialized } from './code-store.ts';
+import { removeMaterialized } from './linked-code.ts';
 import { moveToTrash, sweepTemporary, sweepUnregistered } from './trash.ts';
 
 const NOW = 1_700_000_000_000;

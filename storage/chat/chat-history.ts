@@ -1,7 +1,7 @@
 /** Makes the history of a conversation from the events of its turns, and adds up what their agents answered. Pure. */
 import type { TurnEvent } from '../../protocol/agents/agents.ts';
 import { AnswerText } from '../../protocol/agents/answer-text.ts';
-import type { NewTurn, TurnEnd } from '../../protocol/agents/turns.ts';
+import type { NewTurn, TurnEnd } from '../../protocol/agents/stored-turns.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { HistoryRow } from '../../protocol/routes/agents/turns-rows.ts';
 

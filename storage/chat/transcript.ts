@@ -6,13 +6,13 @@ import { constants } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { CHAT_MODES } from '../../protocol/agents/agents.ts';
-import { type NewTurn, TURN_STATES, type TurnEnd } from '../../protocol/agents/turns.ts';
+import { type NewTurn, TURN_STATES, type TurnEnd } from '../../protocol/agents/stored-turns.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { listOf, matching, number, object, oneOf, text } from '../../protocol/shapes/schema.ts';
 import { shape } from '../../protocol/shapes/shape.ts';
 import { isMissing, syncDir } from '../files/atomic-file.ts';
-import type { PackedEvent } from './chat-rows.ts';
+import type { PackedEvent } from './chat-tables.ts';
 
 export type UserLine = { kind: 'user' } & NewTurn;
 /** `id` is that of the first event; each event, and each piece of text, is one more. `session` is that of the agent. */

@@ -15,7 +15,7 @@ import { tarball } from '../../testing/archive.ts';
 import { NEEDS_GIT } from '../../testing/git-fixture.ts';
 import { standIn } from '../../testing/stand-in.ts';
 import { git as operations, runGit } from '../../workers/jobs/git/operations.ts';
-import { sessionFiles } from '../../workers/jobs/session-files.ts';
+import { sessionFiles } from '../../workers/jobs/session-files-job.ts';
 import type { FollowSession, PublishedFiles } from '../deployments/change.ts';
 import type { Git } from '../deployments/store/git-store.ts';
 import { Sessions } from './sessions.ts';

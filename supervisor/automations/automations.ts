@@ -16,7 +16,7 @@ import type { Config } from '../config.ts';
 import type { Databases } from '../databases.ts';
 import type { Deployments } from '../deployments/deploy.ts';
 import type { Apps } from '../dispatch/apps.ts';
-import type { ChangeStreams } from '../dispatch/changes.ts';
+import type { ChangeStreams } from '../dispatch/change-streams.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { ConversationRunner, FireAutomationFactory } from '../extension-points.ts';
 import type { Jobs } from '../jobs/jobs.ts';
@@ -32,8 +32,8 @@ import { AutomationCatalog, type LiveAutomation } from './catalog.ts';
 import { Enablement } from './enablement.ts';
 import { FireTools } from './fires/fire-tools.ts';
 import { Fires, type FiresOptions } from './fires/fires.ts';
+import { McpToolServers } from './mcp-tool-servers.ts';
 import { type InternalAutomation, Scheduler } from './schedule/scheduler.ts';
-import { McpToolServers } from './tool-servers.ts';
 import { Webhooks } from './webhooks/webhooks.ts';
 
 type AutomationsOptions = {

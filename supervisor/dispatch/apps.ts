@@ -18,7 +18,7 @@ import type { Pages, PageVersion } from '../pages/pages.ts';
 import type { Commits } from '../results/commits.ts';
 import type { Secrets } from '../secrets.ts';
 import type { Tree } from '../tree/tree.ts';
-import type { ChangeStreams } from './changes.ts';
+import type { ChangeStreams } from './change-streams.ts';
 import type { Idempotency } from './idempotency.ts';
 import { type App, callableApp, type Scope, type Scopes } from './scope.ts';
 

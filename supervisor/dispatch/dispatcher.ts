@@ -17,7 +17,7 @@ import type { Span } from '../tracing/span.ts';
 import type { Tracing } from '../tracing/tracing.ts';
 import { Call, type CallReply, type CallTiming } from '../tree/actor/call.ts';
 import type { CachedReads, StartRun } from './cached-reads.ts';
-import type { Change, ChangeStreams } from './changes.ts';
+import type { Change, ChangeStreams } from './change-streams.ts';
 import { confirmationOf } from './confirmation.ts';
 import type { Idempotency, IdempotencyKey, RecordedAnswer } from './idempotency.ts';
 import type { Confirmation, Request, Sink, Target } from './request.ts';

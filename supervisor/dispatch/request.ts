@@ -4,7 +4,7 @@ import type { ActionSummary, QuerySummary } from '../../protocol/manifest.ts';
 import type { HandlerCaller } from '../../protocol/wire/handler-caller.ts';
 import type { Reads } from '../results/results.ts';
 import type { CallReply, CallTiming } from '../tree/actor/call.ts';
-import type { Change } from './changes.ts';
+import type { Change } from './change-streams.ts';
 import type { App } from './scope.ts';
 
 /** A tool of an app that can be called now. */

@@ -20,7 +20,7 @@ import { readSettings, writeSettings } from '../../storage/settings.ts';
 import type { Sessions } from '../authoring/sessions.ts';
 import type { Blobs } from '../blobs.ts';
 import type { Databases } from '../databases.ts';
-import type { ChangeStreams } from '../dispatch/changes.ts';
+import type { ChangeStreams } from '../dispatch/change-streams.ts';
 import type { Idempotency } from '../dispatch/idempotency.ts';
 import { type App, callableApp } from '../dispatch/scope.ts';
 import type { Jobs } from '../jobs/jobs.ts';

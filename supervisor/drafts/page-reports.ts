@@ -9,7 +9,7 @@ import { isRecord } from '../../protocol/shapes/shape.ts';
 import type { Following } from '../../protocol/topic.ts';
 import type { AppLogs } from '../../storage/logs/app-log.ts';
 import type { LogEntry } from '../../storage/logs/log-pages.ts';
-import type { ChangeStreams } from '../dispatch/changes.ts';
+import type { ChangeStreams } from '../dispatch/change-streams.ts';
 
 /** A page's report: errors, and the number of `more` that were left out. */
 export type PageReport = Of<typeof PAGE_REPORT>;

@@ -6,7 +6,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { ownerOfPath, type PageOwner, pageHost, pagePath } from '../../protocol/http/origins.ts';
 import { PAGE_KEY_HEADER } from '../../protocol/http/page-key.ts';
 import { appOfKey, isAppId, isSessionId, scopeKey } from '../../protocol/ids.ts';
-import { PUSH_WORKER } from '../../protocol/notices.ts';
+import { PUSH_WORKER } from '../../protocol/notice.ts';
 import type { AnswerMeter, Exchange, ResponseHeaders } from '../edge/edge.ts';
 import { sendErrorPage } from '../pages/error-page.ts';
 import { pagePolicy } from '../pages/page-policy.ts';

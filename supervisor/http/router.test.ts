@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { RouteRow } from '../../protocol/routes/row.ts';
 import { allRoutes } from '../routes/all.ts';
-import { serveRaw } from '../routes/serve.ts';
+import { serveRaw } from '../routes/serve-row.ts';
 import type { Services } from '../services.ts';
 import { type Route, Router } from './router.ts';
 

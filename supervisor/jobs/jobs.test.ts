@@ -259,7 +259,7 @@ test('a job thread flushes its writes, also where Node denies that to its proces
     stdin: {
       contents: `
         import { flush, flushElsewhere } from './storage/files/flush.ts';
-        import { flushesOfThread } from './workers/jobs/flushes.ts';
+        import { flushesOfThread } from './workers/jobs/flush-relay.ts';
         flushElsewhere(flushesOfThread());
         export async function ingest({ job }) {
           // As Node does from version 26 on.

@@ -6,7 +6,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { HandlerCaller } from '../../protocol/wire/handler-caller.ts';
 import { STATE_BYTES } from '../../storage/wal-index.ts';
 import { eventually } from '../../testing/waiting.ts';
-import { ChangeStreams } from '../dispatch/changes.ts';
+import { ChangeStreams } from '../dispatch/change-streams.ts';
 import type { Dispatcher, Sink } from '../dispatch/dispatcher.ts';
 import type { Scope } from '../dispatch/scope.ts';
 import { Commits } from '../results/commits.ts';

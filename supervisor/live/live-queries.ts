@@ -3,7 +3,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Following } from '../../protocol/topic.ts';
 import { callerKey, isSameCaller } from '../../protocol/wire/handler-caller.ts';
-import type { ChangeStreams } from '../dispatch/changes.ts';
+import type { ChangeStreams } from '../dispatch/change-streams.ts';
 import type { Commits, Written } from '../results/commits.ts';
 import {
   type LiveClock,

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Following } from '../../protocol/topic.ts';
-import { ChangeStreams } from '../dispatch/changes.ts';
+import { ChangeStreams } from '../dispatch/change-streams.ts';
 import type { Scope } from '../dispatch/scope.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { LiveQueries } from './live-queries.ts';

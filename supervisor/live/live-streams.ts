@@ -4,7 +4,7 @@
  */
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { ChangeStreams, SubscribeOptions } from '../dispatch/changes.ts';
+import type { ChangeStreams, SubscribeOptions } from '../dispatch/change-streams.ts';
 import type { Exchange } from '../edge/edge.ts';
 import { type EventReader, opening } from '../http/event-streams.ts';
 import type { LiveQueries } from './live-queries.ts';

@@ -14,7 +14,7 @@ import { readSettings } from '../../storage/settings.ts';
 import type { Blobs } from '../blobs.ts';
 import { consoleFile } from '../tree/entry-points.ts';
 import type { McpTool } from './definitions.ts';
-import type { McpContent, McpResource } from './resources.ts';
+import type { McpContent, McpResource } from './mcp-resources.ts';
 
 type McpPagesOptions = { layout: Layout; blobs: Blobs; log: Logger };
 /** `home` is where the app's own pages are, for a browser; undefined where nobody can say. */

@@ -1,7 +1,7 @@
 /** Watches the lists that an MCP client sees at its address, tools and resources, and tells which of them are others now. */
 import { hash } from 'node:crypto';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { ChangeStreams } from '../dispatch/changes.ts';
+import type { ChangeStreams } from '../dispatch/change-streams.ts';
 import { LISTS, type ListName } from './subscriptions.ts';
 import type { McpTools } from './tools.ts';
 

@@ -4,7 +4,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Following } from '../../protocol/topic.ts';
 import { standIn } from '../../testing/stand-in.ts';
-import type { ChangeStreams } from '../dispatch/changes.ts';
+import type { ChangeStreams } from '../dispatch/change-streams.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { EventReader, EventReaders } from '../http/event-streams.ts';
 import type { LiveQueries } from '../live/live-queries.ts';

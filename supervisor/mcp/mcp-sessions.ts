@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { ChangeStreams } from '../dispatch/changes.ts';
+import type { ChangeStreams } from '../dispatch/change-streams.ts';
 import type { Exchange } from '../edge/edge.ts';
 import { type EventReader, type EventReaders, opening } from '../http/event-streams.ts';
 import type { LiveQueries } from '../live/live-queries.ts';

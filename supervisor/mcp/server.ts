@@ -19,6 +19,7 @@ import { showsPages } from './app-page.ts';
 import { type Asker, asksByForm, Confirmations, InputRequired } from './confirmations.ts';
 import { listen, listenedTo, RefusedResource } from './listen.ts';
 import type { ListSource } from './lists.ts';
+import type { McpContent } from './mcp-resources.ts';
 import {
   endedSession,
   type McpSession,
@@ -27,7 +28,6 @@ import {
   sessionAsks,
   sessionShowsPages,
 } from './mcp-sessions.ts';
-import type { McpContent } from './resources.ts';
 import { type FollowedResource, messageEvent } from './subscriptions.ts';
 import type { McpAnswer, McpTools } from './tools.ts';
 

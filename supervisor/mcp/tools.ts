@@ -20,7 +20,7 @@ import {
   queryOfUri,
   queryResources,
   queryTemplate,
-} from './resources.ts';
+} from './mcp-resources.ts';
 import type { FollowedResource } from './subscriptions.ts';
 
 /** A tool's answer as JSON text. `structured`: the tool promised an object, and this is one. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { Notice } from '../../protocol/notices.ts';
+import type { Notice } from '../../protocol/notice.ts';
 import { Channel } from './channel.ts';
 import { DeliveryError, inWords } from './delivery.ts';
 

@@ -6,7 +6,7 @@
  *                 └failed→ waiting ─back-off over→ sending
  */
 import { LIMITS } from '../../protocol/limits.ts';
-import type { ChannelKind, Notice } from '../../protocol/notices.ts';
+import type { ChannelKind, Notice } from '../../protocol/notice.ts';
 import type { ChannelStatus, TestResult } from '../../protocol/routes/operations/notices-rows.ts';
 import { joinSignals } from '../../protocol/signals.ts';
 import { DeliveryError, inWords, isRefusal, type Send } from './delivery.ts';

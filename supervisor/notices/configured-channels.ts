@@ -1,5 +1,5 @@
 /** Makes the channels that the configuration names (specification, "Notices"). */
-import type { ChannelKind } from '../../protocol/notices.ts';
+import type { ChannelKind } from '../../protocol/notice.ts';
 import type { Config } from '../config.ts';
 import type { Send } from './delivery.ts';
 import { mailSender } from './mail.ts';

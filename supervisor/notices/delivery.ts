@@ -1,6 +1,6 @@
 /** Says in words why a notice could not be delivered. No address, password or answer of another server is in them. */
 import { SvcError } from '../../protocol/errors.ts';
-import type { Notice } from '../../protocol/notices.ts';
+import type { Notice } from '../../protocol/notice.ts';
 
 /** Sends one notice. Rejects with `DeliveryError`, or with what a network or library throws; ends soon once the signal aborts. */
 export type Send = (notice: Notice, signal: AbortSignal) => Promise<void>;

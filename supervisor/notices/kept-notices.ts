@@ -3,7 +3,7 @@
  * (specification, "Notices"). Where it cannot be written, as on a full disk, they are in memory only.
  */
 import type { Logger } from 'pino';
-import type { Notice } from '../../protocol/notices.ts';
+import type { Notice } from '../../protocol/notice.ts';
 import type { DbClient } from '../../protocol/wire/db-client.ts';
 import type { SqlStatement } from '../../protocol/wire/frames.ts';
 import { retryIfWriterLost } from '../retry-if-writer-lost.ts';

@@ -1,5 +1,5 @@
 /** Sends notices by mail, over SMTP (specification, "Notices"). */
-import { heading } from '../../protocol/notices.ts';
+import { heading } from '../../protocol/notice.ts';
 import type { Send } from './delivery.ts';
 import type { MailSettings } from './notice-settings.ts';
 

@@ -1,6 +1,6 @@
 /** Sends notices to browsers that agreed, by Web Push (RFC 8030; specification, "Notices"). */
 import { LIMITS } from '../../protocol/limits.ts';
-import { heading } from '../../protocol/notices.ts';
+import { heading } from '../../protocol/notice.ts';
 import type { PushKey } from '../../storage/push-key.ts';
 import { DeliveryError, type Send } from './delivery.ts';
 import { authorizationFor, type Subscription, sealedFor } from './push-message.ts';

@@ -1,5 +1,5 @@
 /** Posts notices to addresses: topics of ntfy, incoming webhooks of Slack, and JSON for programs (specification, "Notices"). */
-import { heading, type Notice } from '../../protocol/notices.ts';
+import { heading, type Notice } from '../../protocol/notice.ts';
 import { DeliveryError, type Send } from './delivery.ts';
 import type { WebhookEntry } from './notice-settings.ts';
 

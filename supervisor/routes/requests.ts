@@ -9,7 +9,7 @@ import { isTooDeep, membersOf, overLimit } from '../../protocol/rules/json-text.
 import type { Of } from '../../protocol/shapes/schema.ts';
 import { Shape } from '../../protocol/shapes/shape.ts';
 import type { Config } from '../config.ts';
-import type { SubscribeOptions } from '../dispatch/changes.ts';
+import type { SubscribeOptions } from '../dispatch/change-streams.ts';
 import type { Scope, ScopesOf } from '../dispatch/scope.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { Params } from '../http/router.ts';

@@ -26,7 +26,7 @@ import type { Route } from '../http/router.ts';
 import { redirect } from '../pages/pages.ts';
 import type { Services } from '../services.ts';
 import { originOf, queryOf, refuse } from './requests.ts';
-import { Reply, serve, serveRaw } from './serve.ts';
+import { Reply, serve, serveRaw } from './serve-row.ts';
 
 /** By which a browser says that it has opened this very app before, where another one had its id. */
 const SEEN = 'svc_seen';

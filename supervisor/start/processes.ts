@@ -5,7 +5,7 @@ import type { Layout } from '../../storage/layout.ts';
 import { makeSocketFolder } from '../../storage/processes/socket-folder.ts';
 import type { Config } from '../config.ts';
 import { Databases } from '../databases.ts';
-import { ChangeStreams } from '../dispatch/changes.ts';
+import { ChangeStreams } from '../dispatch/change-streams.ts';
 import { Commits } from '../results/commits.ts';
 import { Results } from '../results/results.ts';
 import type { TreeCallbacks } from '../tree/specifications.ts';

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import { agentsEnvironment, type ToolServerSettings } from '../../protocol/agents/tool-servers.ts';
+import { agentsEnvironment, type ToolServerSettings } from '../../protocol/agents/tool-server-entries.ts';
 import type { SvcError } from '../../protocol/errors.ts';
 import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';

@@ -28,7 +28,7 @@ import type { ExtractedFile } from './content/extracted.ts';
 import { makeFolder, writeNewFile } from './content/files.ts';
 import { buildPage } from './content/page-bundle.ts';
 import { inspectHandlers, writeErased } from './handlers.ts';
-import { checkFiles, prepareFiles } from './prepare.ts';
+import { checkFiles, prepareFiles } from './prepare-files.ts';
 
 type SnapshotFile = AppFile & ExtractedFile;
 

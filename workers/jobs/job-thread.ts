@@ -18,7 +18,7 @@ import { checkOutput as checkAgainst, loadValidators } from '../handler/validato
 import * as jobs from './content/ingest.ts';
 import { beginJob, checkCancelled, timeLimited } from './control.ts';
 import { makeSnapshot, seed as seedDraft } from './draft-job.ts';
-import { flushesOfThread } from './flushes.ts';
+import { flushesOfThread } from './flush-relay.ts';
 
 flushElsewhere(flushesOfThread());
 
@@ -83,7 +83,7 @@ export const appData = answers(async (job: DataJob): Promise<DataResult> => {
 });
 
 export const sessionFiles = answers(async (job: SessionFilesJob) =>
-  (await import('./session-files.ts')).sessionFiles(job),
+  (await import('./session-files-job.ts')).sessionFiles(job),
 );
 export const drawTile = answers(async (job: TileJob) => (await import('./content/drawn-icons.ts')).drawTile(job));
 export const layOut = answers(async (job: LayOutJob) => (await import('./lay-out.ts')).layOut(job));

@@ -11,7 +11,7 @@ import type { JobAnswer, JobFailure, JobPool, JobsBootstrap } from '../../protoc
 import { openLink, pong } from '../../protocol/wire/link.ts';
 import { PRIVATE_UMASK } from '../../storage/files/private-tree.ts';
 import { Control } from './control.ts';
-import { FlushRelay } from './flushes.ts';
+import { FlushRelay } from './flush-relay.ts';
 
 type Answer = JobAnswer<unknown> | JobFailure;
 

@@ -4,8 +4,8 @@ import { afterEach, test } from 'node:test';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { JsonSchema, Manifest } from '../../protocol/manifest.ts';
 import { loadValidators } from '../handler/validators.ts';
+import { compileValidators } from './compile-validators.ts';
 import { nameFault } from './schema-names.ts';
-import { compileValidators } from './validators.ts';
 
 const canary = globalThis as { ran?: string };
 afterEach(() => {

@@ -7,7 +7,7 @@ import { isDiskFull, SvcError } from '../../../protocol/errors.ts';
 import { requestOf } from '../../../protocol/http/client.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { formatBytes, formatCount, plural } from '../../../protocol/text/units.ts';
-import { readStoreMark } from '../../../storage/apps/code-store.ts';
+import { readStoreMark } from '../../../storage/apps/linked-code.ts';
 import { readEntries } from '../../../storage/apps/registry.ts';
 import { BACKUP_EXTENSION, type BackupManifest, damagedIn } from '../../../storage/backup/format.ts';
 import { makeBackup } from '../../../storage/backup/make-backup.ts';

@@ -14,7 +14,7 @@ import type { StaticEntry } from '../../../protocol/manifest.ts';
 import { isRecord } from '../../../protocol/shapes/shape.ts';
 import { plural } from '../../../protocol/text/units.ts';
 import { lostDataOf, lostPages, repairAdvice } from '../../../storage/apps/app-data.ts';
-import { readStoreMark } from '../../../storage/apps/code-store.ts';
+import { readStoreMark } from '../../../storage/apps/linked-code.ts';
 import { readEntries } from '../../../storage/apps/registry.ts';
 import { readVersion, storedVersions } from '../../../storage/apps/versions.ts';
 import { quickCheck } from '../../../storage/backup/backup-database.ts';

@@ -1,6 +1,6 @@
 /** What chat windows and conversations have in common: the members of a message, their histories, the routes of their turns. */
 import { THINKING_LEVELS } from '../../agents/agents.ts';
-import { TURN_STATES } from '../../agents/turns.ts';
+import { TURN_STATES } from '../../agents/stored-turns.ts';
 import { LIMITS } from '../../limits.ts';
 import {
   count,

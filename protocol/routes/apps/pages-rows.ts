@@ -1,5 +1,5 @@
 /** The routes of pages: those of apps, the console, and the scripts that pages load (specification, "Static files"). */
-import { PUSH_WORKER } from '../../notices.ts';
+import { PUSH_WORKER } from '../../notice.ts';
 import { resource, row } from '../row.ts';
 
 const SCRIPT = 'text/javascript';

@@ -1,6 +1,6 @@
 /** The routes of notices: the ways by which they reach people, a test, browsers (specification, "Notices"). */
 import { LIMITS } from '../../limits.ts';
-import { CHANNEL_KINDS } from '../../notices.ts';
+import { CHANNEL_KINDS } from '../../notice.ts';
 import { count, flag, listOf, type Of, object, oneOf, orNull, text, words } from '../../shapes/schema.ts';
 import { deleted, TIME, TIME_OR_NULL } from '../pieces.ts';
 import { resource, row } from '../row.ts';

@@ -1,5 +1,5 @@
 /** The routes about the gateway itself: health, status, metrics, logs, OpenAPI documents (specification, "Conventions of HTTP"). */
-import { TOOL_SERVER_STATES } from '../../agents/tool-servers.ts';
+import { TOOL_SERVER_STATES } from '../../agents/tool-server-entries.ts';
 import { LIMITS } from '../../limits.ts';
 import { count, listOf, number, type Of, object, oneOf, orNull, text, textOrNull } from '../../shapes/schema.ts';
 import { elsewhere, limitOf, OF_APP, switched, TIME } from '../pieces.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
-import type { NewTurn, StoredEvent } from '../../../protocol/agents/turns.ts';
+import type { NewTurn, StoredEvent } from '../../../protocol/agents/stored-turns.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { SqlStatement } from '../../../protocol/wire/frames.ts';
 import { HistoryFold, Tally } from '../../../storage/chat/chat-history.ts';

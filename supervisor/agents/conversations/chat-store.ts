@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { ChatMode } from '../../../protocol/agents/agents.ts';
 import type { SessionName } from '../../../protocol/agents/session-key.ts';
-import type { NewTurn, OpenConversation, TurnState } from '../../../protocol/agents/turns.ts';
+import type { NewTurn, OpenConversation, TurnState } from '../../../protocol/agents/stored-turns.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { isSessionId, scopeKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -30,7 +30,7 @@ import {
   rowIdOf,
   unpacked,
   windowOf,
-} from '../../../storage/chat/chat-rows.ts';
+} from '../../../storage/chat/chat-tables.ts';
 import { isDamaged } from '../../../storage/chat/transcript.ts';
 import type { Layout } from '../../../storage/layout.ts';
 import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { SessionName } from '../../../protocol/agents/session-key.ts';
 import { sessionOfKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { rowIdOf } from '../../../storage/chat/chat-rows.ts';
+import { rowIdOf } from '../../../storage/chat/chat-tables.ts';
 import { sessionOf, type TurnDrafts } from '../turns/turn-drafts.ts';
 import { type TurnRunner, Turns, type TurnsOptions } from '../turns/turns.ts';
 import { type ChatStore, nameOf } from './chat-store.ts';

@@ -10,7 +10,7 @@ import type {
   StoredTurn,
   TurnEnd,
   TurnState,
-} from '../../../protocol/agents/turns.ts';
+} from '../../../protocol/agents/stored-turns.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { scopeKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -30,7 +30,7 @@ import {
   rowIdOf,
   unpacked,
   usedAt,
-} from '../../../storage/chat/chat-rows.ts';
+} from '../../../storage/chat/chat-tables.ts';
 import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';
 import type { Ending, WindowCopies } from './window-copies.ts';
 

@@ -6,7 +6,7 @@ import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Logger } from 'pino';
 import type { SessionName } from '../../../protocol/agents/session-key.ts';
-import type { TurnEnd, TurnState } from '../../../protocol/agents/turns.ts';
+import type { TurnEnd, TurnState } from '../../../protocol/agents/stored-turns.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { appOfKey, scopeKey, sessionOfKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -27,7 +27,7 @@ import {
   unpacked,
   usedAt,
   windowOf,
-} from '../../../storage/chat/chat-rows.ts';
+} from '../../../storage/chat/chat-tables.ts';
 import {
   addLines,
   type EventsLine,

@@ -16,7 +16,7 @@ import { type TestContext, test } from 'node:test';
 import { pino } from 'pino';
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
 import type { SessionName } from '../../../protocol/agents/session-key.ts';
-import type { NewTurn, OpenConversation, StoredEvent, StoredTurn } from '../../../protocol/agents/turns.ts';
+import type { NewTurn, OpenConversation, StoredEvent, StoredTurn } from '../../../protocol/agents/stored-turns.ts';
 import { draftKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';

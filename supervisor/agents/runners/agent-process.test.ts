@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { ProbeOrder, RunnerEvent, TurnOrder } from '../../../protocol/agents/agents.ts';
-import { TOOL_SERVER_LIMITS } from '../../../protocol/agents/tool-servers.ts';
+import { TOOL_SERVER_LIMITS } from '../../../protocol/agents/tool-server-entries.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { type Frame, Kind } from '../../../protocol/wire/frames.ts';
 import { inTime } from '../../../testing/waiting.ts';

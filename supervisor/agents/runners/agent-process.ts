@@ -1,6 +1,6 @@
 /**
  * Sends turns and probes to the agents process (workers/agents), which also has the clients of MCP servers, see
- * `automations/tool-servers.ts`. What that process leaves behind when it dies is ended here.
+ * `automations/mcp-tool-servers.ts`. What that process leaves behind when it dies is ended here.
  */
 import { isRunnerEvent } from '../../../protocol/agents/agent-events.ts';
 import type { AgentScope, ProbeOrder, ProbeResult, RunnerEvent, TurnOrder } from '../../../protocol/agents/agents.ts';

@@ -2,7 +2,7 @@
 import type { Logger } from 'pino';
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
 import { type SessionName, sessionKey } from '../../../protocol/agents/session-key.ts';
-import type { OpenConversation, StoredTurn } from '../../../protocol/agents/turns.ts';
+import type { OpenConversation, StoredTurn } from '../../../protocol/agents/stored-turns.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { OpenTools } from './turn-contract.ts';
 

@@ -4,7 +4,7 @@
  */
 import type { Logger } from 'pino';
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
-import type { OpenConversation, StoredTurn, TurnEnd } from '../../../protocol/agents/turns.ts';
+import type { OpenConversation, StoredTurn, TurnEnd } from '../../../protocol/agents/stored-turns.ts';
 import { eventText } from '../../../protocol/http/event-stream.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 

@@ -3,7 +3,7 @@
  * for them, which are read from the stored events.
  */
 import type { TurnOrder } from '../../../protocol/agents/agents.ts';
-import type { OpenConversation, StoredTurn } from '../../../protocol/agents/turns.ts';
+import type { OpenConversation, StoredTurn } from '../../../protocol/agents/stored-turns.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 
 type Remembered = TurnOrder['history'];

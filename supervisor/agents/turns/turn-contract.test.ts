@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
-import type { TurnEnd } from '../../../protocol/agents/turns.ts';
+import type { TurnEnd } from '../../../protocol/agents/stored-turns.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { soundEvent } from './sound-event.ts';
 import { TurnContract } from './turn-contract.ts';

@@ -4,7 +4,7 @@
  */
 import type { RunnerEvent, TurnEvent } from '../../../protocol/agents/agents.ts';
 import { AnswerText } from '../../../protocol/agents/answer-text.ts';
-import type { TurnEnd } from '../../../protocol/agents/turns.ts';
+import type { TurnEnd } from '../../../protocol/agents/stored-turns.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { SoundEvent } from './sound-event.ts';

@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test';
 import { pino } from 'pino';
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
 import type { SessionName } from '../../../protocol/agents/session-key.ts';
-import type { OpenConversation } from '../../../protocol/agents/turns.ts';
+import type { OpenConversation } from '../../../protocol/agents/stored-turns.ts';
 import type { RunEvent, RunRecord } from '../../../protocol/automations/runs.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { Layout } from '../../../storage/layout.ts';

@@ -11,11 +11,11 @@ import type {
   TurnEvent,
 } from '../../../protocol/agents/agents.ts';
 import type { SessionName } from '../../../protocol/agents/session-key.ts';
-import type { OpenConversation, StoredTurn } from '../../../protocol/agents/turns.ts';
+import type { OpenConversation, StoredTurn } from '../../../protocol/agents/stored-turns.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { recordedValue } from '../../../storage/automations/run-rows.ts';
-import { hashOf, titleOf } from '../../../storage/chat/chat-rows.ts';
+import { hashOf, titleOf } from '../../../storage/chat/chat-tables.ts';
 import { json } from '../../automations/fires/fire-values.ts';
 import { notConfirmed } from '../../dispatch/confirmation.ts';
 import type { Confirmation } from '../../dispatch/request.ts';

@@ -5,7 +5,7 @@ import { SvcError } from '../../../protocol/errors.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
 import { automation, settle } from '../../../testing/scripted-runs.ts';
 import { CachedReads } from '../../dispatch/cached-reads.ts';
-import type { Change } from '../../dispatch/changes.ts';
+import type { Change } from '../../dispatch/change-streams.ts';
 import { Dispatcher, type DispatcherOptions } from '../../dispatch/dispatcher.ts';
 import type { Scopes } from '../../dispatch/scope.ts';
 import { Commits } from '../../results/commits.ts';

@@ -8,7 +8,7 @@ import { describeApps } from '../../dispatch/describe.ts';
 import { appOf, type Dispatcher, type Target, toolOf } from '../../dispatch/dispatcher.ts';
 import type { Scopes } from '../../dispatch/scope.ts';
 import type { LiveAutomation } from '../catalog.ts';
-import type { McpToolServers } from '../tool-servers.ts';
+import type { McpToolServers } from '../mcp-tool-servers.ts';
 
 /** The MCP servers of the configuration. */
 export type ToolServers = Pick<McpToolServers, 'callForJson'>;

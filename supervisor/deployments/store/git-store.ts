@@ -12,14 +12,14 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
 import type { GitAuthor, GitOperation, GitOperations, GitTag, GitVersion } from '../../../protocol/wire/git-jobs.ts';
 import type { CommitOrder } from '../../../protocol/wire/jobs.ts';
+import type { Intent, VersionIntent } from '../../../storage/apps/journal.ts';
 import {
   commitOf,
   installLinked,
   removeLinked,
   removeMaterialized,
   sweepMaterialized,
-} from '../../../storage/apps/code-store.ts';
-import type { Intent, VersionIntent } from '../../../storage/apps/journal.ts';
+} from '../../../storage/apps/linked-code.ts';
 import { readEntries } from '../../../storage/apps/registry.ts';
 import { sweepTemporary } from '../../../storage/apps/trash.ts';
 import { readVersion } from '../../../storage/apps/versions.ts';

@@ -3,7 +3,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { isAppId } from '../../../protocol/ids.ts';
-import { readStoreMark, writeStoreMark } from '../../../storage/apps/code-store.ts';
+import { readStoreMark, writeStoreMark } from '../../../storage/apps/linked-code.ts';
 import { readEntries } from '../../../storage/apps/registry.ts';
 import { finishConversion } from '../../../storage/conversion.ts';
 import { exists, isMissing } from '../../../storage/files/atomic-file.ts';

@@ -9,7 +9,7 @@ import type { AnswerOf, Given } from '../../../protocol/routes/row.ts';
 import type { AgentServices } from '../../agents/open-agents.ts';
 import type { Route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
-import { serve } from '../serve.ts';
+import { serve } from '../serve-row.ts';
 
 type DefaultRunner = Given<AnswerOf<typeof showDefaultRunner>>;
 

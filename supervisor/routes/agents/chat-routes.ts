@@ -17,7 +17,7 @@ import { type Caller, demand, may } from '../../http/access/grants.ts';
 import type { Params, Route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
 import { refuse, scopeOf } from '../requests.ts';
-import { serve } from '../serve.ts';
+import { serve } from '../serve-row.ts';
 import { answerTurn, checkMessage, turnRoutes } from './turns-routes.ts';
 
 export function chatRoutes(services: Services): Route[] {

@@ -31,7 +31,7 @@ import type { Params, Route } from '../../http/router.ts';
 import { sendStream } from '../../http/send-stream.ts';
 import type { Services } from '../../services.ts';
 import { refuse } from '../requests.ts';
-import { ANSWERED, serve, serveRaw } from '../serve.ts';
+import { ANSWERED, serve, serveRaw } from '../serve-row.ts';
 import { answerTurn, checkMessage, turnRoutes } from './turns-routes.ts';
 
 /** A browser does not run it, whatever its type. */

@@ -20,7 +20,7 @@ import { appTools, dispatcherTools, type McpCaller, type McpTools } from '../../
 import type { Services } from '../../services.ts';
 import { describe, permit } from '../app/tools-routes.ts';
 import { parseJson, readBytes } from '../requests.ts';
-import { serveRaw } from '../serve.ts';
+import { serveRaw } from '../serve-row.ts';
 
 export function mcpRoutes(services: Services): Route[] {
   const { dispatcher } = services;

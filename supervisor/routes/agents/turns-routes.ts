@@ -15,7 +15,7 @@ import type { EventReaders } from '../../http/event-streams.ts';
 import type { Params, Route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
 import { refuse } from '../requests.ts';
-import { ANSWERED, serve } from '../serve.ts';
+import { ANSWERED, serve } from '../serve-row.ts';
 
 /**
  * The routes of the turns of a window or conversation; `nameOf` rejects unless it is there, and for this caller. To let an agent do

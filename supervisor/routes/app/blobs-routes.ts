@@ -18,7 +18,7 @@ import type { Route } from '../../http/router.ts';
 import { goneSignal, sendStream } from '../../http/send-stream.ts';
 import type { Services } from '../../services.ts';
 import { refuse, scopeOf } from '../requests.ts';
-import { serve, serveRaw } from '../serve.ts';
+import { serve, serveRaw } from '../serve-row.ts';
 
 const CHUNK_BYTES = 128 * 1024;
 /** So much is answered as a whole. */

@@ -22,7 +22,7 @@ import type { Place } from '../../http/access/places.ts';
 import { notFound, type Route } from '../../http/router.ts';
 import { sendPageError } from '../../pages/pages.ts';
 import type { Services } from '../../services.ts';
-import { serveRaw } from '../serve.ts';
+import { serveRaw } from '../serve-row.ts';
 
 /** A version's id is one segment, or the two of a tag, whose slash may be encoded. */
 const PINNED = /^\/_v\/([a-z0-9_-]+\/v\d+|[^/]+)(\/.*)?$/;

@@ -3,14 +3,14 @@ import { SvcError } from '../../../protocol/errors.ts';
 import { isAppId, isSessionId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { followChanges, followQueries } from '../../../protocol/routes/apps/streams-rows.ts';
-import type { SubscribeOptions } from '../../dispatch/changes.ts';
+import type { SubscribeOptions } from '../../dispatch/change-streams.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { demand } from '../../http/access/grants.ts';
 import { notFound, type Route } from '../../http/router.ts';
 import type { FollowedQuery } from '../../live/live-streams.ts';
 import type { Services } from '../../services.ts';
 import { parseJson, queryOf, refuse, subscriptionOf } from '../requests.ts';
-import { serveRaw } from '../serve.ts';
+import { serveRaw } from '../serve-row.ts';
 import { permit } from './tools-routes.ts';
 
 export function streamRoutes(services: Services): Route[] {

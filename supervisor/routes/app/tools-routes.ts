@@ -26,7 +26,7 @@ import type { Route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
 import { type CallTiming, traceOf } from '../../tree/actor/call.ts';
 import { type Body, parseCall } from '../requests.ts';
-import { serveRaw } from '../serve.ts';
+import { serveRaw } from '../serve-row.ts';
 
 type CallParts = Pick<Services, 'dispatcher' | 'log'>;
 

@@ -24,7 +24,7 @@ import { answerJson } from '../../http/answers.ts';
 import type { Route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
 import { paramsOf, publicOriginOf, queryOf, refuse } from '../requests.ts';
-import { type Request, serve, serveRaw } from '../serve.ts';
+import { type Request, serve, serveRaw } from '../serve-row.ts';
 import { shown, whereOf } from './staged.ts';
 
 const IMPORT = shape(importApp.query);

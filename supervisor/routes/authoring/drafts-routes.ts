@@ -20,7 +20,7 @@ import { pagePolicy } from '../../pages/page-policy.ts';
 import { redirectToFolder, sendPageError } from '../../pages/pages.ts';
 import type { Services } from '../../services.ts';
 import { bodyOf, parseBody, readBytes } from '../requests.ts';
-import { serve, serveRaw } from '../serve.ts';
+import { serve, serveRaw } from '../serve-row.ts';
 
 const REPORT = shape(PAGE_REPORT);
 

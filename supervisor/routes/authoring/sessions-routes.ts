@@ -36,7 +36,7 @@ import { goneSignal } from '../../http/send-stream.ts';
 import type { Services } from '../../services.ts';
 import { answerRaw, pathOf } from '../app/raw-files.ts';
 import { publicOriginOf, queryOf, readBytes } from '../requests.ts';
-import { serve, serveRaw } from '../serve.ts';
+import { serve, serveRaw } from '../serve-row.ts';
 
 export function sessionRoutes(services: Services): Route[] {
   const sessions = () => gitStoreOf(services).sessions;

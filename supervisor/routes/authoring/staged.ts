@@ -5,7 +5,7 @@ import type { PublishResult } from '../../deployments/deployed.ts';
 import { publisherIn } from '../../http/access/person.ts';
 import type { Services } from '../../services.ts';
 import { publicOriginOf } from '../requests.ts';
-import type { Request } from '../serve.ts';
+import type { Request } from '../serve-row.ts';
 
 type Asked = Pick<Request<RouteRow>, 'headers' | 'caller'> & {
   readonly body: { sessionId?: string; publish?: boolean };

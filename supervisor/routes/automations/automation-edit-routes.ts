@@ -11,7 +11,7 @@ import type { Route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
 import { shown, whereOf } from '../authoring/staged.ts';
 import { refuse } from '../requests.ts';
-import { serve } from '../serve.ts';
+import { serve } from '../serve-row.ts';
 
 export function automationEditRoutes(services: Services): Route[] {
   const authoring = (): Authoring => gitStoreOf(services).authoring;

@@ -35,7 +35,7 @@ import { demand } from '../../http/access/grants.ts';
 import { answerJson } from '../../http/answers.ts';
 import type { Route } from '../../http/router.ts';
 import { pageOf, paramsOf, queryOf, readBody, refuse } from '../requests.ts';
-import { serve, serveRaw } from '../serve.ts';
+import { serve, serveRaw } from '../serve-row.ts';
 
 const WAIT = shape(runAutomation.query);
 const INPUT = shape(runAutomation.body);

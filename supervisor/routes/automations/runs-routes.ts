@@ -26,7 +26,7 @@ import type { RunLedger } from '../../runs/ledger.ts';
 import { firstRunIdAt } from '../../runs/retention.ts';
 import type { RunEvents } from '../../runs/run-events.ts';
 import { bodyOf, paramsOf, queryOf, readJson, refuse } from '../requests.ts';
-import { serve, serveRaw } from '../serve.ts';
+import { serve, serveRaw } from '../serve-row.ts';
 
 type RunServices = {
   runs: RunLedger;

@@ -8,7 +8,7 @@ import {
 } from '../../../protocol/routes/operations/notices-rows.ts';
 import type { Route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
-import { serve } from '../serve.ts';
+import { serve } from '../serve-row.ts';
 
 export function noticeRoutes({ notices }: Pick<Services, 'notices'>): Route[] {
   return [

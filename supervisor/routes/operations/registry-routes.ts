@@ -34,7 +34,7 @@ import { goneSignal } from '../../http/send-stream.ts';
 import type { Services } from '../../services.ts';
 import { answerRaw, pathOf } from '../app/raw-files.ts';
 import { pageOf, paramsOf, publicOriginOf, queryOf, refuse } from '../requests.ts';
-import { serve, serveRaw } from '../serve.ts';
+import { serve, serveRaw } from '../serve-row.ts';
 import { sendFile } from './transfers-routes.ts';
 
 const PAGE = shape(listApps.query);

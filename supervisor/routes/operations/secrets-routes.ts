@@ -6,7 +6,7 @@ import type { Route } from '../../http/router.ts';
 import { unknownSecret } from '../../secrets.ts';
 import type { Services } from '../../services.ts';
 import { scopeOf } from '../requests.ts';
-import { serve } from '../serve.ts';
+import { serve } from '../serve-row.ts';
 
 export function secretRoutes({ scopes, secrets }: Services): Route[] {
   /** Those that it has; of a draft also the names that only the live app has. */

@@ -11,7 +11,7 @@ import {
 import { readSettings, writeSettings } from '../../../storage/settings.ts';
 import type { Params, Route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
-import { serve } from '../serve.ts';
+import { serve } from '../serve-row.ts';
 
 export function settingsRoutes(services: Services): Route[] {
   const { scopes, layout, preferences } = services;

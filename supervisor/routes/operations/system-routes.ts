@@ -29,7 +29,7 @@ import { systemStatus } from '../../operations/status.ts';
 import type { Services } from '../../services.ts';
 import { traceOf } from '../../tree/actor/call.ts';
 import { checkShape, paramsOf, queryOf, readBytes, refuse } from '../requests.ts';
-import { serve, serveRaw } from '../serve.ts';
+import { serve, serveRaw } from '../serve-row.ts';
 
 /** Prometheus text exposition format. */
 const METRICS_HEADERS = constantHeaders({

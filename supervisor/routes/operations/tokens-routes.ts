@@ -5,7 +5,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import { listTokens, makeToken, revokeToken } from '../../../protocol/routes/operations/tokens-rows.ts';
 import type { Route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
-import { serve } from '../serve.ts';
+import { serve } from '../serve-row.ts';
 
 export function tokenRoutes({ access, programTokens }: Services): Route[] {
   const checkOwned = () => {

@@ -24,7 +24,7 @@ import { goneSignal, sendStream } from '../../http/send-stream.ts';
 import { cronFault } from '../../operations/backup-schedule.ts';
 import type { Services } from '../../services.ts';
 import { publicOriginOf, refuse } from '../requests.ts';
-import { serve, serveRaw } from '../serve.ts';
+import { serve, serveRaw } from '../serve-row.ts';
 
 const CHUNK_BYTES = 256 * 1024;
 

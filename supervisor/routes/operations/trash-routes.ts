@@ -9,7 +9,7 @@ import { readJson } from '../../../storage/files/atomic-file.ts';
 import type { AppPaths } from '../../../storage/layout.ts';
 import type { Route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
-import { serve } from '../serve.ts';
+import { serve } from '../serve-row.ts';
 
 export function trashRoutes({ layout, config, deployments }: Services): Route[] {
   /** By id. What is in the trash does not change. */

@@ -9,7 +9,7 @@ import {
   type JSONRPCMessage,
   StreamableHTTPClientTransport,
 } from '@modelcontextprotocol/client';
-import type { HttpServerEntry } from '../../../protocol/agents/tool-servers.ts';
+import type { HttpServerEntry } from '../../../protocol/agents/tool-server-entries.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 
 type SendOptions = NonNullable<Parameters<StreamableHTTPClientTransport['send']>[1]>;

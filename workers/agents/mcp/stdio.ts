@@ -5,7 +5,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { type JSONRPCMessage, ReadBuffer, serializeMessage, type Transport } from '@modelcontextprotocol/client';
 import { getDefaultEnvironment } from '@modelcontextprotocol/client/stdio';
-import type { StdioServerEntry } from '../../../protocol/agents/tool-servers.ts';
+import type { StdioServerEntry } from '../../../protocol/agents/tool-server-entries.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 
 const OPEN_BRACE = 0x7b;

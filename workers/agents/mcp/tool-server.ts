@@ -17,7 +17,7 @@ import {
   type ToolServerEntry,
   type ToolServerLimits,
   type ToolServerState,
-} from '../../../protocol/agents/tool-servers.ts';
+} from '../../../protocol/agents/tool-server-entries.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { HttpTransport } from './http.ts';

@@ -1,5 +1,5 @@
 /** Calls tools of MCP servers for the supervisor, each server over one connection. */
-import type { ToolServerSettings } from '../../../protocol/agents/tool-servers.ts';
+import type { ToolServerSettings } from '../../../protocol/agents/tool-server-entries.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { type Frame, type FrameOf, Kind } from '../../../protocol/wire/frames.ts';

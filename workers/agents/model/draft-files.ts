@@ -8,7 +8,7 @@ import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { FileConditions } from '../../../protocol/wire/jobs.ts';
 import { objectId } from '../../../storage/git/object.ts';
-import { bytesOf, plainFiles, sessionFiles } from '../../jobs/session-files.ts';
+import { bytesOf, plainFiles, sessionFiles } from '../../jobs/session-files-job.ts';
 
 export class DraftFiles {
   readonly #folder: string;

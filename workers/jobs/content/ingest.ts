@@ -23,6 +23,7 @@ import type {
 import { namesInSync, syncTree } from '../../../storage/files/atomic-file.ts';
 import { listTreeSync, pathOf } from '../../../storage/files/list-tree.ts';
 import { VersionPaths } from '../../../storage/layout.ts';
+import { compileValidators } from '../compile-validators.ts';
 import { type ErasedModules, inspectHandlers, writeErased } from '../handlers.ts';
 import { checkAddedMigrations, checkUnchanged, type LiveMigration, migrationsIn } from '../migrations.ts';
 import {
@@ -33,9 +34,8 @@ import {
   prepareFiles,
   readManifest,
   type VersionContent,
-} from '../prepare.ts';
+} from '../prepare-files.ts';
 import { isReusable, noteUploaded, prepareAutomations } from '../uploaded-automations.ts';
-import { compileValidators } from '../validators.ts';
 import { hashed, readFolder } from './app-files.ts';
 import { extractArchive } from './archive.ts';
 import { drawIcons, NO_ICONS } from './drawn-icons.ts';

@@ -4,9 +4,6 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import type { GitJob, GitOperations } from '../../../protocol/wire/git-jobs.ts';
 import { syncTree } from '../../../storage/files/atomic-file.ts';
 import { readBundle, writeBundle } from '../../../storage/git/bundle.ts';
-import { PACK_LIMITS, packLoose } from '../../../storage/git/packing.ts';
-import { HEADS } from '../../../storage/git/refs.ts';
-import { filesOf, openRepository, Repository, writeTree } from '../../../storage/git/repository.ts';
 import {
   commitTree,
   listVersions,
@@ -16,7 +13,10 @@ import {
   settle,
   tagOnly,
   versionNumbers,
-} from '../../../storage/git/versions.ts';
+} from '../../../storage/git/git-versions.ts';
+import { PACK_LIMITS, packLoose } from '../../../storage/git/packing.ts';
+import { HEADS } from '../../../storage/git/refs.ts';
+import { filesOf, openRepository, Repository, writeTree } from '../../../storage/git/repository.ts';
 import { gitFiles, listed, readFiles, readFolder, writeFolder } from '../content/app-files.ts';
 
 type Result = GitOperations[keyof GitOperations]['result'];

@@ -22,7 +22,7 @@ import {
   DUE_ATTACHMENTS,
   GET_ATTACHMENT,
   insertAttachment,
-} from '../../../storage/chat/chat-rows.ts';
+} from '../../../storage/chat/chat-tables.ts';
 import { isMissing, namesIn, removeDurable, syncDir } from '../../../storage/files/atomic-file.ts';
 import type { Layout } from '../../../storage/layout.ts';
 import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Manifest } from '../../protocol/manifest.ts';
-import { queryOfUri, queryResources, queryTemplate } from './resources.ts';
+import { queryOfUri, queryResources, queryTemplate } from './mcp-resources.ts';
 
 test('a URI names a query and its input, however that is encoded', () => {
   const list = { app: 'notes', query: 'list', input: '{}' };

@@ -20,13 +20,13 @@ import type {
 } from '../../protocol/manifest.ts';
 import { checkManifest, manifestIssue } from '../../protocol/rules/manifest-check.ts';
 import type { VersionPaths } from '../../storage/layout.ts';
+import { validatorsLike } from './compile-validators.ts';
 import type { ExtractedFile } from './content/extracted.ts';
 import { writeNewFile } from './content/files.ts';
 import { prepareStatic, type StaticOptions } from './content/static.ts';
 import { writePage } from './mcp-page/page-document.ts';
 import { checkMigrations } from './migrations.ts';
 import { type CheckedAutomation, checkAutomations } from './uploaded-automations.ts';
-import { validatorsLike } from './validators.ts';
 
 /** What a version is made of; `uploadedAt` in milliseconds since the epoch. */
 export type VersionContent = {

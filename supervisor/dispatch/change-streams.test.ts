@@ -7,7 +7,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { type EventClient, openEvents, send, serveExchanges } from '../../testing/exchange-server.ts';
 import type { Exchange, ResponseStream } from '../edge/edge.ts';
 import type { EdgeKind } from '../edge/open-edge.ts';
-import { type Change, ChangeStreams } from './changes.ts';
+import { type Change, ChangeStreams } from './change-streams.ts';
 
 const NOW = 1_700_000_000_000;
 const START = NOW * 1000;

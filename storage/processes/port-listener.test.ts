@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
-import { listenerOn } from './listener.ts';
+import { listenerOn } from './port-listener.ts';
 
 const LINUX_ONLY = { skip: process.platform === 'linux' ? false : 'there is no /proc' };
 

@@ -7,7 +7,7 @@ import { type TestContext, test } from 'node:test';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { Layout } from '../../../storage/layout.ts';
 import { startWriter } from '../../../testing/run-ledger.ts';
-import { Attachments } from './attachments.ts';
+import { Attachments } from './attachment-store.ts';
 import { ChatStore, nameOf } from './chat-store.ts';
 
 async function setUp(t: TestContext) {

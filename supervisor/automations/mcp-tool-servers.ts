@@ -4,7 +4,7 @@ import {
   TOOL_SERVER_STATES,
   type ToolServerSettings,
   type ToolServerState,
-} from '../../protocol/agents/tool-servers.ts';
+} from '../../protocol/agents/tool-server-entries.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { object, text } from '../../protocol/shapes/schema.ts';

@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { TurnOrder } from '../../protocol/agents/agents.ts';
-import { TOOL_SERVER_LIMITS } from '../../protocol/agents/tool-servers.ts';
+import { TOOL_SERVER_LIMITS } from '../../protocol/agents/tool-server-entries.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { type Frame, Kind } from '../../protocol/wire/frames.ts';
 import { AgentProcess } from '../agents/runners/agent-process.ts';
 import type { Child, ChildEvents } from '../tree/child.ts';
-import { McpToolServers } from './tool-servers.ts';
+import { McpToolServers } from './mcp-tool-servers.ts';
 
 const NO_SIGNAL = new AbortController().signal;
 const NO_ARGUMENTS = Buffer.from('{}');

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
 import type { ChatMode, TurnEvent } from '../../protocol/agents/agents.ts';
 import { parseSessionKey, type SessionName, sessionKey } from '../../protocol/agents/session-key.ts';
-import type { NewTurn, StoredEvent, TurnEnd, TurnState } from '../../protocol/agents/turns.ts';
+import type { NewTurn, StoredEvent, TurnEnd, TurnState } from '../../protocol/agents/stored-turns.ts';
 import { appOfKey, scopeKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { ChatWindow } from '../../protocol/routes/agents/chat-rows.ts';

@@ -5,7 +5,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { JsonSchema, Manifest } from '../../protocol/manifest.ts';
 import { withMark } from '../../testing/validators.ts';
 import { checkInput, loadValidators } from '../handler/validators.ts';
-import { compileValidators, validatorsLike } from './validators.ts';
+import { compileValidators, validatorsLike } from './compile-validators.ts';
 
 function manifest(...inputs: (JsonSchema | undefined)[]): Manifest {
   const queries = inputs.map((input, i) => ({ name: `q${i}`, ...(input === undefined ? {} : { input }) }));
