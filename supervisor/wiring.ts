@@ -33,7 +33,7 @@ import { SignIns } from './http/access/sign-ins.ts';
 import type { Pipeline } from './http/pipeline.ts';
 import { Jobs } from './jobs/jobs.ts';
 import { FailureNotices } from './notices/failure-notices.ts';
-import { Links } from './notices/notice-links.ts';
+import { NoticeLinks } from './notices/notice-links.ts';
 import { Notices } from './notices/notices.ts';
 import { Backups } from './operations/backups.ts';
 import { roomToStart, unlessFull } from './operations/full-disk.ts';
@@ -95,7 +95,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       userVersion: (app) => databases.userVersion(app),
       makeDurable: (app) => databases.makeDurable(app),
       prepareAnew: (app, versionId) => deployments.prepareAnew(app, versionId),
-      bringBack: (app, versionId) => deployments.bringBack(app, versionId),
+      restoreFiles: (app, versionId) => deployments.restoreFiles(app, versionId),
       onLost: (app) => apps.dataLost(app),
       isWhole: async (check) => (await jobs.appData({ check })).integrity === 'ok',
     });
@@ -162,7 +162,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     };
     const blobs: Blobs = new Blobs({ layout, log, quotaMb });
     const clock = host.simulation?.clock ?? systemClock;
-    const links = new Links(config, host.listening);
+    const links = new NoticeLinks(config, host.listening);
     const notices: Notices = new Notices({
       config,
       links,

@@ -115,7 +115,7 @@ async function startIn(
     userVersion: (app) => databases.userVersion(app),
     makeDurable: (app) => databases.makeDurable(app),
     prepareAnew: (app, versionId) => deployments.prepareAnew(app, versionId),
-    bringBack: (app, versionId) => deployments.bringBack(app, versionId),
+    restoreFiles: (app, versionId) => deployments.restoreFiles(app, versionId),
     log,
   });
   const watched = standIn<Jobs>({

@@ -1,6 +1,6 @@
 /** Draws one turn of an agent as its events come: its text to stdout, everything else to stderr. */
 import type { TurnEvent } from '../../protocol/agents/agents.ts';
-import { chosenOf, givenTo, type QuestionBlock, type ToolBlock, Turn } from '../../protocol/agents/turn.ts';
+import { chosenLabel, type QuestionBlock, type ToolBlock, Turn, toolInputText } from '../../protocol/agents/turn.ts';
 import { formatCount } from '../../protocol/text/units.ts';
 import type { Terminal } from './terminal.ts';
 import { TextFlow } from './text-flow.ts';
@@ -89,7 +89,7 @@ export class TurnDrawing {
   #showTool(tool: ToolBlock): void {
     this.pause();
     const style = this.#terminal.noteStyle;
-    const given = givenTo(tool);
+    const given = toolInputText(tool);
     const room = Math.max(16, Math.min(ARGUMENT_CHARS, this.#terminal.columns) - tool.toolName.length - 7);
     const shown = given.length > room ? `${given.slice(0, room - 1)}…` : given;
     const call = `${style('cyan', '⚙')} ${`${tool.toolName} ${style('dim', shown)}`.trimEnd()}`;
@@ -102,7 +102,7 @@ export class TurnDrawing {
   #answer({ optionId, ok }: Answer, question: QuestionBlock | null): string {
     const { toolName = 'a question', detail = '', byPolicy = false } = question ?? {};
     const style = this.#terminal.noteStyle;
-    const label = (question && chosenOf(question)) ?? 'refused';
+    const label = (question && chosenLabel(question)) ?? 'refused';
     const unanswered = optionId === null && !byPolicy ? 'no answer, ' : '';
     const what = detail === '' || detail === toolName ? toolName : `${toolName} ${detail}`;
     return `${ok ? style('green', '✓') : style('red', '✗')} ${what}: ${unanswered}${label}${byPolicy ? ', by policy' : ''}`;

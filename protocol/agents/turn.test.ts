@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TurnEvent } from './agents.ts';
-import { chosenOf, givenTo, type QuestionBlock, Turn } from './turn.ts';
+import { chosenLabel, type QuestionBlock, Turn, toolInputText } from './turn.ts';
 
 function folded(...events: TurnEvent[]): Turn {
   const turn = new Turn();
@@ -33,7 +33,7 @@ test('an id that an agent uses again is another call', () => {
   const turn = folded(start, result, { type: 'tool.start', toolCallId: '1', toolName: 'add', sql: 'SELECT 1' });
   const tools = turn.blocks.filter((block) => block.kind === 'tool');
   assert.deepEqual(
-    tools.map((tool) => [tool.ok, givenTo(tool)]),
+    tools.map((tool) => [tool.ok, toolInputText(tool)]),
     [
       [true, '{"a":1}'],
       [null, 'SELECT 1'],
@@ -59,7 +59,7 @@ test('the first answer to a question counts, and the end closes those without on
   const turn = folded(ask('1'), ask('2'), answer('y'), answer(null), { type: 'end' });
   const [first, second] = turn.blocks as QuestionBlock[];
   assert.deepEqual(
-    [first, second].map((one) => [one?.isOpen, one && chosenOf(one)]),
+    [first, second].map((one) => [one?.isOpen, one && chosenLabel(one)]),
     [
       [false, 'Allow'],
       [false, undefined],

@@ -147,11 +147,11 @@ export class Turn {
 }
 
 /** The statement of a tool's call, or its arguments in a line. */
-export function givenTo({ sql, args }: Pick<ToolBlock, 'sql' | 'args'>): string {
+export function toolInputText({ sql, args }: Pick<ToolBlock, 'sql' | 'args'>): string {
   return sql ?? (args === undefined ? '' : JSON.stringify(args));
 }
 
 /** The label of the option that was chosen; undefined where none was. */
-export function chosenOf({ options, optionId }: QuestionBlock): string | undefined {
+export function chosenLabel({ options, optionId }: QuestionBlock): string | undefined {
   return options.find((option) => option.optionId === optionId)?.label;
 }

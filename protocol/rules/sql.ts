@@ -116,7 +116,7 @@ function refusedInside(tokens: Token[]): string | null {
 }
 
 /** What a statement does to more than the rows that it names: `DROP`, or `DELETE` and `UPDATE` without `WHERE`. Null for others. */
-export function sweepingKeyword(sql: string): 'DROP' | 'DELETE' | 'UPDATE' | null {
+export function keywordWithoutWhere(sql: string): 'DROP' | 'DELETE' | 'UPDATE' | null {
   for (const { tokens, keyword, keywordAt } of tokenizedStatements(sql)) {
     // A statement that is only explained does nothing.
     if (keywordAt > 0) continue;

@@ -35,7 +35,7 @@ export type RepairOptions = {
    */
   prepareAnew(app: string, versionId: string): Promise<boolean>;
   /** Restores a version whose files are gone; false when there is no other copy. Never rejects. */
-  bringBack(app: string, versionId: string): Promise<boolean>;
+  restoreFiles(app: string, versionId: string): Promise<boolean>;
   log: Logger;
   now(): number;
 };
@@ -117,7 +117,7 @@ async function findActive(id: string, app: AppPaths, options: RepairOptions): Pr
   if (current === 'damaged') return fallBack(id, app, 'current.json is damaged', options);
   const { activeVersion, activatedAt } = current;
   let active = await readVersion(app, activeVersion);
-  if (active === null && (await options.bringBack(id, activeVersion))) {
+  if (active === null && (await options.restoreFiles(id, activeVersion))) {
     active = await readVersion(app, activeVersion);
     options.log.warn({ app: id, version: activeVersion }, 'Repaired: the files of the active version were gone.');
   }

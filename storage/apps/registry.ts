@@ -66,7 +66,7 @@ export class Registry {
     await openJournal(layout);
     const known = await readContent(layout.registry);
     const registry = new Registry(
-      { now: Date.now, prepareAnew: async () => false, bringBack: async () => false, ...options },
+      { now: Date.now, prepareAnew: async () => false, restoreFiles: async () => false, ...options },
       known ?? { entries: await entriesFromFolders(layout), removed: new Set(), makers: new Map() },
     );
     if (known === null) {

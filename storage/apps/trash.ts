@@ -106,7 +106,7 @@ export async function trashedBytes(layout: Layout, id: string): Promise<number> 
 /** Removes left-over uploads now, and old trash now and every day, until the timer is cleared. */
 export function sweepDaily(layout: Layout, trashDays: number, onError: (error: unknown) => void): NodeJS.Timeout {
   const sweep = () => void sweepTrash(layout, trashDays, Date.now()).catch(onError);
-  void sweepTmp(layout, Date.now()).catch(onError);
+  void sweepUploads(layout, Date.now()).catch(onError);
   sweep();
   return setInterval(sweep, LIMITS.dayMs).unref();
 }
@@ -122,7 +122,7 @@ export async function sweepTrash(layout: Layout, trashDays: number, now: number)
 }
 
 /** Removes what uploads of an earlier gateway left in `tmp/`: everything that was there before `startedAt`. */
-export async function sweepTmp(layout: Layout, startedAt: number): Promise<string[]> {
+export async function sweepUploads(layout: Layout, startedAt: number): Promise<string[]> {
   return removeWhere(layout.tmpDir, (name) => isOlder(join(layout.tmpDir, name), startedAt));
 }
 

@@ -77,7 +77,7 @@ export async function stagingFolder(store: CodeStorePaths): Promise<string> {
 }
 
 /** Whether the folder that the record names as an app's replacement is still waiting. */
-export async function isWaiting(store: CodeStorePaths, from: string | undefined): Promise<boolean> {
+export async function isReplacementThere(store: CodeStorePaths, from: string | undefined): Promise<boolean> {
   return from !== undefined && (await isFolder(join(store.sessionsDir, from)));
 }
 
@@ -162,7 +162,7 @@ export async function appFolders(session: SessionPaths): Promise<string[]> {
 
 async function sweepSession(store: CodeStorePaths, id: string, { apps }: SessionRecord): Promise<void> {
   for (const [app, { from }] of Object.entries(apps)) {
-    if (from === undefined || !(await isWaiting(store, from))) continue;
+    if (from === undefined || !(await isReplacementThere(store, from))) continue;
     await replaceFolder(store, [id, app], join(store.sessionsDir, from));
   }
   const { dir } = store.session(id);

@@ -52,10 +52,10 @@ export async function freeName(folder: string, takenAt: number, isDamaged: boole
 }
 
 /**
- * Brings an archive beside `file`, its later name, and resolves with the name that it has until then. Throws `BACKUP_FOLDER`,
+ * Moves an archive beside `file`, its later name. Resolves with the name that it has until then. Throws `BACKUP_FOLDER`,
  * `STORAGE_FULL`, or the signal's reason; no file is left then.
  */
-export async function bringBackup(archive: string, file: string, signal: AbortSignal): Promise<string> {
+export async function moveBackupBeside(archive: string, file: string, signal: AbortSignal): Promise<string> {
   const arriving = arrivingName(file);
   try {
     await move(archive, arriving, signal);
@@ -66,7 +66,7 @@ export async function bringBackup(archive: string, file: string, signal: AbortSi
   }
 }
 
-/** Gives it its name, durably. Throws as `bringBackup` does. */
+/** Gives a backup its name, durably. Throws as `moveBackupBeside` does. */
 export async function nameBackup(arrived: string, file: string): Promise<void> {
   try {
     await rename(arrived, file);

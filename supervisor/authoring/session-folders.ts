@@ -8,7 +8,7 @@ import type { UpdateAppResult } from '../../protocol/wire/git-jobs.ts';
 import { type Registry, unknownApp } from '../../storage/apps/registry.ts';
 import {
   fingerprint,
-  isWaiting,
+  isReplacementThere,
   readSession,
   replaceFolder,
   type SessionApp,
@@ -54,7 +54,7 @@ export class SessionFolders {
     checkAppId(app);
     const known = record.apps[app];
     // Only when the disk refused it: the start ends everything else.
-    if (known?.from !== undefined && (await isWaiting(store, known.from)))
+    if (known?.from !== undefined && (await isReplacementThere(store, known.from)))
       await replaceFolder(store, [id, app], join(store.sessionsDir, known.from));
     // The folder of one that was taken may have been removed by hand.
     if (known !== undefined && (await isFolder(session.app(app)))) return session.app(app);

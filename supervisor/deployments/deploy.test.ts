@@ -17,7 +17,7 @@ import { Readable } from 'node:stream';
 import { after, describe, test } from 'node:test';
 import { SvcError } from '../../protocol/errors.ts';
 import { writeIntent } from '../../storage/apps/journal.ts';
-import { sweepTmp, sweepTrash } from '../../storage/apps/trash.ts';
+import { sweepTrash, sweepUploads } from '../../storage/apps/trash.ts';
 import { Layout } from '../../storage/layout.ts';
 import { automation } from '../../testing/apps.ts';
 import { type Moments, openDeployments, version } from '../../testing/deployments.ts';
@@ -465,7 +465,7 @@ for (const [name, moment, change, active] of CRASHES) {
     change(crashed);
 
     const { deployments, databases, upload, layout, withData } = await start(crashed);
-    await sweepTmp(layout, Date.now() + 1000);
+    await sweepUploads(layout, Date.now() + 1000);
     assert.equal((await deployments.record('notes')).version, active);
     assert.equal(await databases.userVersion('notes'), Number(active));
     assert.equal((await deployments.manifest('notes'))?.version, active);

@@ -306,8 +306,8 @@ export class Deployments {
     });
   }
 
-  /** Looks whether the data of an app is lost, or its file is not the one that the writer has open; the registry has what is found. */
-  async lookAtData(id: string): Promise<void> {
+  /** Checks whether the data of an app is lost, or its file is not the one that the writer has open; the registry has what is found. */
+  async checkData(id: string): Promise<void> {
     const { registry, databases, apps, layout, log } = this.#options;
     try {
       await registry.checkData(id);
@@ -335,8 +335,8 @@ export class Deployments {
   }
 
   /** For the repair of an app: restores a version whose files are gone, and returns whether it is back. Never rejects. */
-  bringBack(id: string, versionId: string): Promise<boolean> {
-    return new Publication(this.#options, id, { source: { tag: versionId }, activate: false }).bringBack();
+  restoreFiles(id: string, versionId: string): Promise<boolean> {
+    return new Publication(this.#options, id, { source: { tag: versionId }, activate: false }).restoreFiles();
   }
 
   /** Resolves when what is under way now has ended, well or not, and no work is left in the background. */

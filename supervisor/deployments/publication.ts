@@ -139,7 +139,7 @@ export class Publication {
   }
 
   /** Only puts the files of a version, which are gone, into place again, for a repair; false when that cannot be done. Never rejects. */
-  async bringBack(): Promise<boolean> {
+  async restoreFiles(): Promise<boolean> {
     try {
       await this.#stage();
       await this.#install();

@@ -73,7 +73,7 @@ export class CachedReads {
     meter.keptMisses++;
     const place = `${app.key}\0${key}`;
     const joined = this.#runs.get(place);
-    if (joined !== undefined && this.#results.holds(app.key, joined.from))
+    if (joined !== undefined && this.#results.isCurrent(app.key, joined.from))
       return this.#join(joined, tool.name, request, sink, tool.timeoutMs ?? this.#queryTimeoutMs);
     const from = this.#results.begin(app.key, key);
     if (from === null) return this.bypass(app.key, request, sink, start);

@@ -51,20 +51,20 @@ function dataAt(userVersion: number): { data: DraftData; done: string[] } {
 test('migrations without their record after a crash are counted, and no row of the draft is lost', async () => {
   await writeSeed(draft, { userVersion: 1, applied: [], applying: [SECOND] });
   const { data, done } = dataAt(2);
-  assert.deepEqual(await data.bring([FIRST, SECOND], root), { seeded: false, migrationsApplied: [] });
+  assert.deepEqual(await data.fitTo([FIRST, SECOND], root), { seeded: false, migrationsApplied: [] });
   assert.deepEqual(done, []);
 });
 
 test('interrupted migrations are applied again, to the same rows', async () => {
   await writeSeed(draft, { userVersion: 1, applied: [], applying: [SECOND] });
   const { data, done } = dataAt(1);
-  assert.deepEqual(await data.bring([FIRST, SECOND], root), { seeded: false, migrationsApplied: [2] });
+  assert.deepEqual(await data.fitTo([FIRST, SECOND], root), { seeded: false, migrationsApplied: [2] });
   assert.deepEqual(done, ['migrated 0002_second.sql']);
 });
 
 test('data that fits no record is copied again', async () => {
   await writeSeed(draft, { userVersion: 1, applied: [], applying: [SECOND] });
   const { data, done } = dataAt(3);
-  assert.equal((await data.bring([FIRST, SECOND], root)).seeded, true);
+  assert.equal((await data.fitTo([FIRST, SECOND], root)).seeded, true);
   assert.deepEqual(done, ['copied', 'migrated 0002_second.sql']);
 });

@@ -20,8 +20,8 @@ type DraftDataOptions = {
   say(level: 'info' | 'warn', message: string): void;
 };
 
-/** The result: whether the data was copied from live, and the numbers of the applied migrations. */
-export type Brought = { seeded: boolean; migrationsApplied: number[] };
+/** What was done to the data: whether it was copied from live, and the numbers of the migrations that were applied. */
+export type FittedData = { seeded: boolean; migrationsApplied: number[] };
 
 /** Its owner calls one method at a time. */
 export class DraftData {
@@ -36,7 +36,7 @@ export class DraftData {
    * Makes the data fit the migrations in `migrationsDir`, of which `migrations` are all. Rejects with `MIGRATION_FAILED`, the
    * file in `path`; the data is then as before that migration.
    */
-  async bring(migrations: DraftMigration[], migrationsDir: string): Promise<Brought> {
+  async fitTo(migrations: DraftMigration[], migrationsDir: string): Promise<FittedData> {
     const kept = this.#seed ?? (await this.#stored());
     const fits = kept !== null && this.#fits(kept, migrations);
     if (kept !== null && !fits) {
@@ -50,7 +50,7 @@ export class DraftData {
   }
 
   /** The same, on a fresh copy of the live data. */
-  async reset(migrations: DraftMigration[], migrationsDir: string): Promise<Brought> {
+  async reset(migrations: DraftMigration[], migrationsDir: string): Promise<FittedData> {
     const seed = await this.#copy();
     return { seeded: true, migrationsApplied: await this.#migrate(seed, migrations, migrationsDir) };
   }

@@ -30,7 +30,7 @@ import type { Secrets } from '../secrets.ts';
 import { SerialByKey } from '../serial.ts';
 import { stoppingError } from '../tree/actor/call-errors.ts';
 import type { Tree } from '../tree/tree.ts';
-import { type Brought, DraftData } from './draft-data.ts';
+import { DraftData, type FittedData } from './draft-data.ts';
 import { PageReports } from './page-reports.ts';
 
 /** Errors that are not about the files: the next request tries again. */
@@ -162,7 +162,7 @@ export class Draft {
       if (this.#over) throw this.#over;
       const { snapshot } = this;
       if (this.#dataOf !== snapshot) {
-        await this.#prepareData(snapshot, (migrations, dir) => this.#data.bring(migrations, dir));
+        await this.#prepareData(snapshot, (migrations, dir) => this.#data.fitTo(migrations, dir));
       }
       if (this.#migrationFault !== null) throw this.#migrationFault;
       this.#callable ??= callableApp(
@@ -182,7 +182,7 @@ export class Draft {
    * Resets its data to a fresh copy of the live data, with all migrations, and removes its own files. Rejects with its fault,
    * or `MIGRATION_FAILED`.
    */
-  async resetData(): Promise<Brought> {
+  async resetData(): Promise<FittedData> {
     await this.refreshed();
     return await this.#serial.run(this.key, async () => {
       const { snapshot } = this;
@@ -288,7 +288,7 @@ export class Draft {
   async #serve(snapshot: Snapshot, before: Snapshot | null): Promise<void> {
     // Once it has data, that follows at once, so that the new code never meets the old tables.
     if (this.#dataOf !== null) {
-      await this.#prepareData(snapshot, (migrations, dir) => this.#data.bring(migrations, dir)).catch(
+      await this.#prepareData(snapshot, (migrations, dir) => this.#data.fitTo(migrations, dir)).catch(
         (error: unknown) => {
           // The next call tries again, and hears of it.
           if (error !== this.#migrationFault) this.#warn(error);
@@ -303,8 +303,8 @@ export class Draft {
 
   async #prepareData(
     snapshot: Snapshot,
-    work: (migrations: Snapshot['migrations'], migrationsDir: string) => Promise<Brought>,
-  ): Promise<Brought> {
+    work: (migrations: Snapshot['migrations'], migrationsDir: string) => Promise<FittedData>,
+  ): Promise<FittedData> {
     this.#callable = null;
     this.#migrationFault = null;
     this.#dataOf = null;

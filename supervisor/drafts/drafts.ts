@@ -12,7 +12,7 @@ import { WatchBudget } from '../../storage/files/folder-watch.ts';
 import { Manifests } from '../deployments/manifests.ts';
 import type { Scope, Scopes } from '../dispatch/scope.ts';
 import { Draft, type DraftsOptions } from './draft.ts';
-import type { Brought } from './draft-data.ts';
+import type { FittedData } from './draft-data.ts';
 
 export class Drafts {
   readonly #options: DraftsOptions;
@@ -57,7 +57,7 @@ export class Drafts {
   }
 
   /** Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`, the draft's fault, or `MIGRATION_FAILED`. */
-  async resetData(session: string, app: string): Promise<Brought> {
+  async resetData(session: string, app: string): Promise<FittedData> {
     const draft = await this.draft(session, app);
     const brought = await draft.resetData();
     this.#options.changes.reset(draft.key);

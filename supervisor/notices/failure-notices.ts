@@ -1,12 +1,12 @@
 /** Tells people of failed runs, failed backups and quarantines, and of their end (specification, "Notices"). */
 import type { RunRecord } from '../../protocol/automations/runs.ts';
 import { isDraftKey } from '../../protocol/ids.ts';
-import type { Links } from './notice-links.ts';
+import type { NoticeLinks } from './notice-links.ts';
 import type { Notices } from './notices.ts';
 
 type FailureNoticesOptions = {
   notices: Notices;
-  links: Links;
+  links: NoticeLinks;
   /** The names of an app and of an automation, for people. */
   nameOf(app: string): string;
   automationName(ref: string): string;

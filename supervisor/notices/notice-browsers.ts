@@ -32,7 +32,7 @@ type BrowsersOptions = {
 };
 
 /** Every statement here may run twice: see `retryIfWriterLost`. */
-export class Browsers {
+export class NoticeBrowsers {
   readonly #options: BrowsersOptions;
   readonly #byId = new Map<string, Browser>();
   #key: Promise<PushKey> | null = null;

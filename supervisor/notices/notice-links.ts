@@ -4,7 +4,7 @@ import { pageHost, pagePath } from '../../protocol/http/origins.ts';
 import { appOfKey, sessionOfKey } from '../../protocol/ids.ts';
 import type { Config } from '../config.ts';
 
-export class Links {
+export class NoticeLinks {
   readonly #config: Config;
   readonly #listening: () => { url: string } | null;
 

@@ -20,13 +20,13 @@ import { configuredChannels, contactOf } from './configured-channels.ts';
 import type { Send } from './delivery.ts';
 import { givenNotice, HourlyLimit } from './given-notice.ts';
 import { KeptNotices } from './kept-notices.ts';
-import { type Browser, Browsers } from './notice-browsers.ts';
-import type { Links } from './notice-links.ts';
+import { type Browser, NoticeBrowsers } from './notice-browsers.ts';
+import type { NoticeLinks } from './notice-links.ts';
 import { pushSender } from './web-push.ts';
 
 export type NoticesOptions = {
   config: Config;
-  links: Links;
+  links: NoticeLinks;
   /** The runtime database. */
   db: DbClient;
   identity: { db: DbClient; file: string };
@@ -55,7 +55,7 @@ type FailureReport = {
 const GATEWAY = '_gateway';
 
 export class Notices {
-  readonly browsers: Browsers;
+  readonly browsers: NoticeBrowsers;
   readonly #options: NoticesOptions;
   readonly #now: () => number;
   readonly #kept: KeptNotices;
@@ -75,7 +75,7 @@ export class Notices {
     this.#kept = new KeptNotices(db, log);
     this.#sent = new HourlyLimit(now);
     this.#failed = new HourlyLimit(now);
-    this.browsers = new Browsers({ ...identity, keyFile, now });
+    this.browsers = new NoticeBrowsers({ ...identity, keyFile, now });
     for (const { name, kind, send } of configuredChannels(config)) this.#add(name, kind, send);
   }
 
@@ -177,7 +177,7 @@ export class Notices {
     return await Promise.all(channels.map((channel) => channel.try(notice)));
   }
 
-  /** As `Browsers.add`. */
+  /** As `NoticeBrowsers.add`. */
   async addBrowser(subscription: unknown, name: string): Promise<Browser> {
     await this.#opening;
     const browser = await this.browsers.add(subscription, name);

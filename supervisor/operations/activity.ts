@@ -18,11 +18,11 @@ type ActivitySources = {
 };
 
 /** A sample of a meter. */
-type Look = { calls: number; refused: number; failed: number; kept: number; buckets: Float64Array };
+type Totals = { calls: number; refused: number; failed: number; kept: number; buckets: Float64Array };
 
 /** The size of the data is filled in later. */
 type Point = ActivityPoint & { dataBytes: number | null };
-type Series = { look: Look; points: Point[] };
+type Series = { totals: Totals; points: Point[] };
 
 export class Activity {
   readonly #sources: ActivitySources;
@@ -51,11 +51,11 @@ export class Activity {
     const at = this.#minuteFrom;
     this.#minuteFrom = this.#now();
     const closing = this.#sources.meters.used().map(([app, meter]) => {
-      const series = this.#series.get(app) ?? { look: NOTHING, points: [] };
+      const series = this.#series.get(app) ?? { totals: NOTHING, points: [] };
       this.#series.set(app, series);
-      const look = lookAt(meter);
-      const point = pointOf(at, series.look, look, this.#sources.subscribers(app));
-      series.look = look;
+      const totals = totalsAt(meter);
+      const point = pointOf(at, series.totals, totals, this.#sources.subscribers(app));
+      series.totals = totals;
       series.points.push(point);
       if (series.points.length >= LIMITS.activityPoints) series.points.shift();
       return [app, point] as const;
@@ -74,15 +74,15 @@ export class Activity {
   async of(app: string): Promise<ActivityPoint[]> {
     const series = this.#series.get(app);
     const [, meter] = this.#sources.meters.used().find(([id]) => id === app) ?? [];
-    const look = meter === undefined ? NOTHING : lookAt(meter);
+    const totals = meter === undefined ? NOTHING : totalsAt(meter);
     const subscribers = this.#sources.subscribers(app);
-    const current = pointOf(this.#minuteFrom, series?.look ?? NOTHING, look, subscribers);
+    const current = pointOf(this.#minuteFrom, series?.totals ?? NOTHING, totals, subscribers);
     current.dataBytes = await this.#sources.dataBytes(app);
     return [...(series?.points ?? []), current];
   }
 }
 
-const NOTHING: Look = {
+const NOTHING: Totals = {
   calls: 0,
   refused: 0,
   failed: 0,
@@ -90,14 +90,14 @@ const NOTHING: Look = {
   buckets: new Float64Array(CALL_BUCKETS_MS.length + 1),
 };
 
-function lookAt({ queries, actions, keptHits, buckets }: Meter): Look {
+function totalsAt({ queries, actions, keptHits, buckets }: Meter): Totals {
   const refused = queries.refused + actions.refused;
   const failed = queries.failed + actions.failed;
   const calls = queries.ok + actions.ok + refused + failed + keptHits;
   return { calls, refused, failed, kept: keptHits, buckets: buckets.slice() };
 }
 
-function pointOf(at: number, before: Look, after: Look, subscribers: number): Point {
+function pointOf(at: number, before: Totals, after: Totals, subscribers: number): Point {
   const counts = after.buckets.map((count, index) => count - (before.buckets[index] as number));
   return {
     at,

@@ -107,7 +107,7 @@ export class Backups {
         dataFormat: DATA_FORMAT,
         apps: [...registry.ids()],
         hold: async (app, work) => {
-          if (registry.has(app)) await deployments.lookAtData(app);
+          if (registry.has(app)) await deployments.checkData(app);
           return deployments.hold(app, work);
         },
         makerOf: (app) => registry.makerOf(app),

@@ -11,10 +11,10 @@ import type { DamagedPart } from '../../protocol/wire/jobs.ts';
 import {
   type BackupRecord,
   type BackupSchedule,
-  bringBackup,
   checkFolder,
   freeName,
   listBackups,
+  moveBackupBeside,
   nameBackup,
   pruneBackups,
   readBackupRecord,
@@ -248,7 +248,7 @@ export class ScheduledBackups {
     // Noted first: what a crash leaves under its name is found again.
     record.files = [...record.files, good];
     await this.#write();
-    const arrived = await bringBackup(archive, good, signal);
+    const arrived = await moveBackupBeside(archive, good, signal);
     try {
       const { bytes, damaged } = await this.#options.backups.verify(arrived, signal).catch((error: unknown) => {
         throw this.#explain(error);

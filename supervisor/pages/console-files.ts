@@ -8,7 +8,7 @@ import type { Place } from '../http/access/places.ts';
 import { answerError } from '../http/answers.ts';
 import { Asset, type Encoding, serveAsset } from '../http/assets.ts';
 import { consoleFile, documentFile } from '../tree/entry-points.ts';
-import { MARK, madeAsset } from './page-icons.ts';
+import { GATEWAY_ICON, madeAsset } from './page-icons.ts';
 import { pagePolicy } from './page-policy.ts';
 
 const TYPES = {
@@ -37,8 +37,8 @@ export class ConsoleFiles {
   }
 
   /** The icon of the gateway. */
-  async serveMark(exchange: Exchange, place: Place): Promise<void> {
-    await this.#answer(exchange, place, async (policy) => sendMade(exchange, 'image/svg+xml', MARK, policy));
+  async serveIcon(exchange: Exchange, place: Place): Promise<void> {
+    await this.#answer(exchange, place, async (policy) => sendMade(exchange, 'image/svg+xml', GATEWAY_ICON, policy));
   }
 
   /** Answers with a document of the package, or a picture in one; `NOT_FOUND` where an installation has none. */

@@ -4,7 +4,7 @@ import { PAGE_KEY_HEADER } from '../../protocol/http/page-key.ts';
 import { NEXT_STEPS } from '../../protocol/next-steps.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { Place } from '../http/access/places.ts';
-import { MARK } from './page-icons.ts';
+import { GATEWAY_ICON } from './page-icons.ts';
 import { pagePolicy } from './page-policy.ts';
 
 const TITLES: Record<string, string> = {
@@ -77,8 +77,8 @@ function errorPage({ code, message, status, path }: SvcError, place: Place, app 
   );
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${title}</title><link rel="icon" href="data:image/svg+xml,${encodeURIComponent(MARK)}"><style>${STYLE}</style></head>
-<body><main>${MARK}<h1>${title}</h1>${said}<p>${advice}</p>
+<title>${title}</title><link rel="icon" href="data:image/svg+xml,${encodeURIComponent(GATEWAY_ICON)}"><style>${STYLE}</style></head>
+<body><main>${GATEWAY_ICON}<h1>${title}</h1>${said}<p>${advice}</p>
 <nav>${links.join('')}</nav><p class="dim">${escaped(code)} · ${status}</p></main></body></html>
 `;
 }

@@ -13,7 +13,7 @@ export type Written = ReadonlySet<string> | 'all';
 
 let schemas = 0;
 
-export class History {
+export class CommitHistory {
   /** Counts the changes of `head`. */
   now = 0;
   /** Changes after every possible change of the schema; unique among histories. */

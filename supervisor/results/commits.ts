@@ -4,7 +4,7 @@
  */
 import { LIMITS } from '../../protocol/limits.ts';
 import { StateReader } from '../../storage/wal-index.ts';
-import { History, type Written } from './commit-history.ts';
+import { CommitHistory, type Written } from './commit-history.ts';
 
 export type { Written } from './commit-history.ts';
 
@@ -20,7 +20,7 @@ export type CommitsOptions = {
 
 /** `unexplained` is a state that the history does not lead to. `lostSince` is when any such state was seen first. */
 type Known = {
-  history: History;
+  history: CommitHistory;
   reader: Pick<StateReader, 'read' | 'close'>;
   unexplained: Uint8Array | null;
   unexplainedSince: number;
@@ -93,7 +93,7 @@ export class Commits {
   }
 
   /** The history of an app's data when it leads to the state that the data has now; null when that is not known. */
-  upToDate(app: string): History | null {
+  upToDate(app: string): CommitHistory | null {
     const known = this.#known.get(app) ?? this.#open(app);
     const { history, reader } = known;
     const state = reader.read(this.#currentTurn());
@@ -114,7 +114,7 @@ export class Commits {
     return history;
   }
 
-  /** See `History.schema`. Also where the state cannot be told: a thread has to know of every change that its app's history knows of. */
+  /** See `CommitHistory.schema`. Also where the state cannot be told: a thread has to know of every change that its app's history knows of. */
   schemaOf(app: string): number {
     this.upToDate(app);
     return this.#known.get(app)?.history.schema ?? 0;
@@ -148,7 +148,14 @@ export class Commits {
     const reader = this.#options.reader(this.#options.file(app));
     // A watcher from before the history's beginning may have missed a commit.
     const missed = this.#watchers.has(app);
-    const known = { history: new History(), reader, unexplained: null, unexplainedSince: 0, lostSince: null, missed };
+    const known = {
+      history: new CommitHistory(),
+      reader,
+      unexplained: null,
+      unexplainedSince: 0,
+      lostSince: null,
+      missed,
+    };
     this.#known.set(app, known);
     return known;
   }

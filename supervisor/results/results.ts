@@ -6,7 +6,7 @@
 
 import { LIMITS } from '../../protocol/limits.ts';
 import { callerKey, type HandlerCaller } from '../../protocol/wire/handler-caller.ts';
-import type { History, Written } from './commit-history.ts';
+import type { CommitHistory, Written } from './commit-history.ts';
 import type { Commits } from './commits.ts';
 import { ResultStore } from './result-store.ts';
 
@@ -19,14 +19,14 @@ type Entry = {
   readonly bytes: number;
   readonly body: Buffer | null;
   readonly reads: Reads;
-  readonly history: History;
+  readonly history: CommitHistory;
   readonly since: number;
 };
 
 /** What is known when a run begins. Its result is no older than that. */
 export type RunStart = {
   readonly key: string;
-  readonly history: History;
+  readonly history: CommitHistory;
   readonly since: number;
   readonly schema: number;
   readonly validity: object;
@@ -80,13 +80,13 @@ export class Results {
     return { key, history, since: history.now, schema: history.schema, validity: this.#validityOf(app) };
   }
 
-  /** See `History.schema`. */
+  /** See `CommitHistory.schema`. */
   schemaOf(app: string): number {
     return this.#commits.schemaOf(app);
   }
 
-  /** Whether a run that began there and one that would begin now find the same. */
-  holds(app: string, { history, since, validity }: RunStart): boolean {
+  /** Whether a run with this start has the same result as one that begins now. */
+  isCurrent(app: string, { history, since, validity }: RunStart): boolean {
     return this.#commits.upToDate(app) === history && history.now === since && this.#validities.get(app) === validity;
   }
 

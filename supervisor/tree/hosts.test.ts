@@ -31,21 +31,21 @@ function hostsWithClock(count = 2): { hosts: Hosts; clock: { now: number }; doub
 test('when a host keeps dying, the apps that were busy more than once move to separate hosts', () => {
   const { hosts, doubles } = hostsWithClock(1);
   const [shared] = hosts.all as [Child];
-  for (const busy of [['a', 'b'], ['a'], [], ['a', 'c'], ['c']]) hosts.diedUnexplained(shared, busy);
-  assert.deepEqual(hosts.spread(shared), ['a', 'c']);
+  for (const busy of [['a', 'b'], ['a'], [], ['a', 'c'], ['c']]) hosts.noteSuspects(shared, busy);
+  assert.deepEqual(hosts.moveSuspects(shared), ['a', 'c']);
   assert.deepEqual([hosts.hostOf('a').name, hosts.hostOf('b').name], ['host-for-a', 'host-1']);
   assert.deepEqual(doubles.get('host-for-a')?.did, ['start']);
   assert.deepEqual(doubles.get('host-1')?.did, ['revive']);
-  assert.deepEqual(hosts.spread(shared), [], 'what was held against apps is forgotten');
+  assert.deepEqual(hosts.moveSuspects(shared), [], 'what was held against apps is forgotten');
 });
 
 test('only a few apps have separate hosts; the likeliest causes come first', () => {
   const { hosts } = hostsWithClock(1);
   const [shared] = hosts.all as [Child];
-  hosts.diedUnexplained(shared, ['a', 'b', 'c', 'd', 'e', 'f']);
-  hosts.diedUnexplained(shared, ['a', 'b', 'c', 'd', 'e', 'f']);
-  hosts.diedUnexplained(shared, ['f']);
-  const moved = hosts.spread(shared);
+  hosts.noteSuspects(shared, ['a', 'b', 'c', 'd', 'e', 'f']);
+  hosts.noteSuspects(shared, ['a', 'b', 'c', 'd', 'e', 'f']);
+  hosts.noteSuspects(shared, ['f']);
+  const moved = hosts.moveSuspects(shared);
   assert.equal(moved.length, 4);
   assert.equal(moved[0], 'f');
   assert.deepEqual([hosts.isolate('a'), hosts.isolate('g')], [true, false]);
@@ -60,12 +60,12 @@ test('an app gets one separate host, and goes back when that has run long enough
   const own = doubles.get('host-for-a') as Double;
   clock.now = 2 * LIMITS.restartWindowMs + 1;
   own.state = 'backoff';
-  assert.deepEqual(hosts.cleared(), []);
+  assert.deepEqual(hosts.steadyApps(), []);
   own.state = 'running';
   own.startedAt = clock.now;
-  assert.deepEqual(hosts.cleared(), []);
+  assert.deepEqual(hosts.steadyApps(), []);
   clock.now *= 3;
-  assert.deepEqual(hosts.cleared(), ['a']);
+  assert.deepEqual(hosts.steadyApps(), ['a']);
   await hosts.release('a');
   assert.deepEqual(own.did, ['start', 'stop']);
   assert.notEqual(hosts.hostOf('a').name, 'host-for-a');

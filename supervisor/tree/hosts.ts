@@ -40,8 +40,8 @@ export class Hosts {
     return this.#solitary.get(app) ?? place(app, this.#shared);
   }
 
-  /** A shared host died and no app is known to be the cause; `busy` are the apps with calls in flight on it. */
-  diedUnexplained(host: Child, busy: string[]): void {
+  /** Notes the apps that were `busy`, with calls in flight, on a shared host that died without a known cause. */
+  noteSuspects(host: Child, busy: string[]): void {
     const deaths = this.#suspects.get(host) ?? [];
     deaths.push(busy);
     this.#suspects.set(host, deaths.slice(-LIMITS.restartIntensity));
@@ -51,7 +51,7 @@ export class Hosts {
    * A shared host exceeded its restart intensity: the apps that were busy at most of its deaths get separate hosts, and it
    * restarts for the others. Returns the moved apps.
    */
-  spread(host: Child): string[] {
+  moveSuspects(host: Child): string[] {
     const counts = new Map<string, number>();
     for (const busy of this.#suspects.get(host) ?? [])
       for (const app of busy) counts.set(app, (counts.get(app) ?? 0) + 1);
@@ -84,7 +84,7 @@ export class Hosts {
   }
 
   /** Apps whose separate host has run long enough without dying: they go back to the others when they rest. */
-  cleared(): string[] {
+  steadyApps(): string[] {
     const since = this.#options.now() - 2 * LIMITS.restartWindowMs;
     return [...this.#solitary]
       .filter(([, host]) => host.state === 'running' && host.startedAt < since)

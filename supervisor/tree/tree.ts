@@ -349,9 +349,9 @@ export class Tree {
       if (!alone && stuck.length > 0) this.#find(key)?.harmedOthers(`it took down a host that others share: ${reason}`);
     }
     const busyKeys = busy.map(({ key }) => key);
-    if (culprits.size === 0) this.hosts.diedUnexplained(host, busyKeys);
+    if (culprits.size === 0) this.hosts.noteSuspects(host, busyKeys);
     if (host.state !== 'failed') return;
-    const moved = this.hosts.spread(host);
+    const moved = this.hosts.moveSuspects(host);
     const without = moved.length > 0 ? `, without ${moved.join(', ')}` : '';
     this.#options.log('error', `${host.name} kept dying; it starts afresh${without}`);
   }
@@ -389,7 +389,7 @@ export class Tree {
     const at = now();
     for (const population of [this.apps, this.drafts, this.fires]) population.tidy(at);
     this.writers.tidy((app) => this.existing(app) !== undefined);
-    for (const key of this.hosts.cleared()) {
+    for (const key of this.hosts.steadyApps()) {
       const actor = this.#find(key);
       actor?.evict('evicted');
       if (!actor || actor.generations.length === 0) void this.hosts.release(key);

@@ -140,7 +140,7 @@ export class ResultsModel {
       },
     );
     this.#subscribers = new Subscribers(live, random, this.violations);
-    if (fault === 'runs shared for ever') this.#results.holds = () => true;
+    if (fault === 'runs shared for ever') this.#results.isCurrent = () => true;
   }
 
   /** The state as a supervisor sees it that only gets messages. */

@@ -107,8 +107,8 @@ export class Agents {
       place.agent ??= await this.#open(order, signal);
       await run.drive(place.agent);
     } finally {
-      if (run.spoiled) await place.agent?.cut();
-      const ended = this.#warm.give(place, !run.spoiled && !order.once);
+      if (run.mustEndAgent) await place.agent?.cut();
+      const ended = this.#warm.give(place, !run.mustEndAgent && !order.once);
       // What an agent does after its turn has ended must not reach a draft; the one of a single turn has none.
       if (!order.once) await ended;
     }

@@ -21,8 +21,8 @@ type Question = Parameters<Turn['ask']>[0];
 
 export class TurnRun implements Turn {
   readonly order: TurnOrder;
-  /** The agent did not keep the rules and must not be used again. */
-  spoiled = false;
+  /** The agent did not keep the rules. It must not be used again. */
+  mustEndAgent = false;
 
   readonly #send: SendEvent;
   readonly #abort = new AbortController();
@@ -63,7 +63,7 @@ export class TurnRun implements Turn {
     this.#release();
     // The supervisor's own wait, `chatAbortMs`, knows nothing of the agent's programs, which are ended here.
     this.#grace ??= setTimeout(() => {
-      this.spoiled = true;
+      this.mustEndAgent = true;
       this.#rejectGiveUp(failed('The agent did not stop in time.'));
     }, LIMITS.agentAbortMs).unref();
   }
@@ -183,8 +183,8 @@ export class TurnRun implements Turn {
 
   #count(bytes: number): void {
     this.#wholeBytes += bytes;
-    if (this.#wholeBytes > LIMITS.agentTurnBytes && !this.spoiled) {
-      this.spoiled = true;
+    if (this.#wholeBytes > LIMITS.agentTurnBytes && !this.mustEndAgent) {
+      this.mustEndAgent = true;
       this.#rejectGiveUp(failed(`The agent wrote more than ${LIMITS.agentTurnBytes} bytes in one turn.`));
     }
   }

@@ -8,7 +8,7 @@ import type { HostedAgent } from './runner.ts';
 
 /**
  *   taken ─give→ idle ─take→ taken
- *     └── spoiled, dead ─┴─ idle for too long, in the way, another runner → ending → (gone)
+ *     └── must end, dead ┴─ idle for too long, in the way, another runner → ending → (gone)
  *     └── its conversation is over ─┴─→ ending
  */
 type Place = Required<AgentScope> & {
@@ -29,14 +29,14 @@ export class WarmAgents {
   readonly #options: WarmAgentsOptions;
   /** By conversation, the least recently used first. */
   readonly #places = new Map<string, Place>();
-  readonly #line = new Set<Waiter>();
+  readonly #waiting = new Set<Waiter>();
 
   constructor(options: WarmAgentsOptions) {
     this.#options = options;
   }
 
   get counters(): { agents: number; waiting: number } {
-    return { agents: this.#places.size, waiting: this.#line.size };
+    return { agents: this.#places.size, waiting: this.#waiting.size };
   }
 
   /**
@@ -49,12 +49,12 @@ export class WarmAgents {
     try {
       return await new Promise<Place>((resolve, reject) => {
         const waiter = { order, resolve };
-        this.#line.add(waiter);
+        this.#waiting.add(waiter);
         this.#advance();
-        if (!this.#line.has(waiter)) return;
+        if (!this.#waiting.has(waiter)) return;
         abort = () => {
           // At once: a place granted now would never be given back.
-          this.#line.delete(waiter);
+          this.#waiting.delete(waiter);
           reject(new SvcError('AGENT_FAILED', 'The turn was cancelled while it waited.'));
         };
         signal.addEventListener('abort', abort, { once: true });
@@ -95,7 +95,7 @@ export class WarmAgents {
   #advance(): void {
     /** Places that will become free for earlier turns. */
     let promised = 0;
-    for (const waiter of this.#line) {
+    for (const waiter of this.#waiting) {
       const { order } = waiter;
       const own = this.#places.get(order.conversation);
       if (own) {
@@ -127,7 +127,7 @@ export class WarmAgents {
   #assign(waiter: Waiter, place: Place): void {
     clearTimeout(place.idle);
     place.state = 'taken';
-    this.#line.delete(waiter);
+    this.#waiting.delete(waiter);
     waiter.resolve(place);
   }
 
@@ -144,7 +144,7 @@ export class WarmAgents {
     const own = this.#places.get(conversation);
     if (own) return own.state === 'taken' ? 'The turn before this one is not over.' : null;
     const ending = [...this.#places.values()].filter(({ state }) => state === 'ending').length;
-    if (ending >= this.#line.size) return null;
+    if (ending >= this.#waiting.size) return null;
     return `${this.#options.maxAgents} agents are at work already. The turn waits until one of them has ended.`;
   }
 }

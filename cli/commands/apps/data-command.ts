@@ -2,7 +2,7 @@
 import { addressOf, type FollowOptions, requestOf } from '../../../protocol/http/client.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Received, Sent } from '../../../protocol/routes/api.ts';
-import { mayWrite, sweepingKeyword } from '../../../protocol/rules/sql.ts';
+import { mayWrite, keywordWithoutWhere } from '../../../protocol/rules/sql.ts';
 import { plural } from '../../../protocol/text/units.ts';
 import { askFirst, type CommandContext, jsonArgument } from '../../command.ts';
 import { EXIT, sqlOutcomeUnknown, UnreachableError } from '../../failure.ts';
@@ -87,7 +87,7 @@ export async function sql(context: CommandContext): Promise<void> {
   // The gateway judges what the user typed.
   const values = (await jsonArgument(context, 2)) as Sent<'POST /svc/_apps/:id/sql'>['body']['params'];
   const statement = { sql: args.at(1), params: values };
-  const sweeps = sweepingKeyword(statement.sql);
+  const sweeps = keywordWithoutWhere(statement.sql);
   if (sweeps !== null) {
     const what = sweeps === 'DROP' ? 'DROP deletes' : `${sweeps} without WHERE affects every row`;
     const question = `${what}. Run it on the data of "${app}"?`;

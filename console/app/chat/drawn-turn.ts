@@ -1,6 +1,6 @@
 /** One turn of an agent as the console shows it: the message, what is known of the turn, and a line of what it is doing. */
 import { INSTALL_CLAUDE_CODE, type TurnEvent } from '../../../protocol/agents/agents.ts';
-import { givenTo, type ToolBlock, Turn, type TurnState } from '../../../protocol/agents/turn.ts';
+import { type ToolBlock, Turn, type TurnState, toolInputText } from '../../../protocol/agents/turn.ts';
 import type { AttachedFile, HistoryRow } from './conversations.ts';
 
 /** Of a tool's arguments in its head, and of a value below it. */
@@ -106,7 +106,7 @@ export class ShownTurn {
 }
 
 /** What a tool was given, in a line. */
-export const headOf = (tool: ToolBlock): string => short(givenTo(tool), HEAD_CHARS);
+export const headOf = (tool: ToolBlock): string => short(toolInputText(tool), HEAD_CHARS);
 
 /** What is below it: what it was given, what it was permitted, and what came of it. */
 export function detailsOf({ sql, args, ok, asked, result, errorText }: ToolBlock): [title: string, text: string][] {

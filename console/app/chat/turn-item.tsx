@@ -1,6 +1,6 @@
 /** Draws one turn: the message, and below it the agent's text, thoughts, tools and questions. */
 import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks';
-import { chosenOf, type QuestionBlock, type ToolBlock } from '../../../protocol/agents/turn.ts';
+import { chosenLabel, type QuestionBlock, type ToolBlock } from '../../../protocol/agents/turn.ts';
 import { post } from '../../gateway.ts';
 import { Button } from '../../ui/parts.tsx';
 import { AttachmentLinks } from './attachments.tsx';
@@ -156,7 +156,7 @@ function Question({ question, isOpen, path, log }: QuestionProps) {
       <legend>May it do this?</legend>
       <pre>{detail === toolName ? toolName : `${toolName}\n${detail}`}</pre>
       {!isOpen ? (
-        <p class="hint">{chosenOf(question) ?? 'No answer: refused'}</p>
+        <p class="hint">{chosenLabel(question) ?? 'No answer: refused'}</p>
       ) : (
         <>
           <div class="line">

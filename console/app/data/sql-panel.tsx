@@ -1,7 +1,7 @@
 /** SQL by hand: run, explained, and asked about before it drops or changes every row. */
 import { useState } from 'preact/hooks';
 import { route } from '../../../protocol/http/addresses.ts';
-import { sweepingKeyword } from '../../../protocol/rules/sql.ts';
+import { keywordWithoutWhere } from '../../../protocol/rules/sql.ts';
 import { lazy } from '../../frame/lazy.tsx';
 import { post } from '../../gateway.ts';
 import { Button, Card, Confirm, Problem } from '../../ui/parts.tsx';
@@ -56,7 +56,7 @@ export function SqlPanel({ app, tables, onSchemaChange }: Props) {
   };
   const submit = () => {
     if (isWaiting || sql.trim() === '') return;
-    const sweeps = sweepingKeyword(sql);
+    const sweeps = keywordWithoutWhere(sql);
     if (sweeps === null) void perform(sql);
     else setAsked({ sql, sweeps });
   };

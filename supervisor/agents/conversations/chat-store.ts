@@ -131,7 +131,7 @@ export class ChatStore {
 
   /** The windows of an app or draft; the one that was used last comes first. */
   async windows(key: string): Promise<ChatWindow[]> {
-    await this.copies.look(key);
+    await this.copies.completeAll(key);
     const rows = await this.#all(LIST_WINDOWS, [key]);
     return rows.flatMap((row) => {
       const found = windowOf(row);
@@ -260,7 +260,7 @@ export class ChatStore {
   async #head(name: SessionName): Promise<Row | null> {
     const get = () => retryIfWriterLost(() => this.#db.get(HEAD, [rowIdOf(name)]));
     if (name.kind === 'conversation') return get();
-    await this.copies.look(scopeKey(name.app, name.draft));
+    await this.copies.completeAll(scopeKey(name.app, name.draft));
     const head = await get();
     return head !== null || (await this.copies.complete(name)) === 0 ? head : get();
   }

@@ -75,10 +75,10 @@ export class Chat {
   async ready(key: string): Promise<void> {
     await this.open();
     const { copies } = this.store;
-    await copies.look(key);
-    const { left } = copies;
+    await copies.completeAll(key);
+    const { withOpenTurns } = copies;
     const settled = this.#settling.then(async () => {
-      for (; left[0] !== undefined; left.shift()) await this.turns.settle(left[0]);
+      for (; withOpenTurns[0] !== undefined; withOpenTurns.shift()) await this.turns.settle(withOpenTurns[0]);
     });
     this.#settling = settled.catch(() => {});
     await settled;

@@ -177,7 +177,7 @@ export class StoredConversation implements OpenConversation {
     const bytes = await copies.add(name, this.#bytes, ending);
     this.#bytes = null;
     await store(bytes === null ? statements : [...statements, copiedTo(this.#rowId, bytes)]);
-    this.#bytes = bytes ?? (await copies.mend(name));
+    this.#bytes = bytes ?? (await copies.tryComplete(name));
     copies.indexSoon(scopeKey(name.app, name.draft));
   }
 

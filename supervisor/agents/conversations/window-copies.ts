@@ -57,10 +57,10 @@ const TURN = `SELECT turn_id, message, state, turns.runner, model, idempotency_k
   iif(adapter = turns.runner, adapter_session, NULL) AS session
   FROM turns JOIN conversations USING (conversation_id) WHERE turn_id = ?`;
 const TRANSCRIPT = /^w([A-Za-z0-9][A-Za-z0-9_-]{0,63})\.jsonl$/;
-/** Transcripts that are looked at in parallel. */
-const LOOKS_AT_ONCE = 16;
-/** What is brought into rows together. */
-const BROUGHT = { statements: 200, chars: 1024 * 1024 };
+/** Transcripts that are completed in parallel. */
+const COMPLETED_AT_ONCE = 16;
+/** The most that is imported into rows together. */
+const IMPORT_BATCH = { statements: 200, chars: 1024 * 1024 };
 
 /** The end of a turn that is about to be stored. */
 export type Ending = { turnId: string; end: TurnEnd; item: StoredItem; session: string | undefined };
@@ -68,13 +68,13 @@ export type Ending = { turnId: string; end: TurnEnd; item: StoredItem; session: 
 type WindowCopiesOptions = { db: DbClient; layout: Layout; log: Pick<Logger, 'warn'> };
 
 export class WindowCopies {
-  /** Windows of which a file had a turn that has not ended; for `Turns` to end it. */
-  readonly left: SessionName[] = [];
+  /** Windows whose file had a turn that has not ended. `Turns` ends it. */
+  readonly withOpenTurns: SessionName[] = [];
   readonly #db: DbClient;
   readonly #layout: Layout;
   readonly #log: Pick<Logger, 'warn'>;
   /** By key of an app or draft. */
-  readonly #looked = new Map<string, Promise<void>>();
+  readonly #completed = new Map<string, Promise<void>>();
   /** Indexes that are to be written. */
   readonly #due = new Map<string, NodeJS.Timeout>();
   #writing: Promise<void> = Promise.resolve();
@@ -86,19 +86,19 @@ export class WindowCopies {
   }
 
   /**
-   * Before the windows of an app or draft are used: completes those whose transcript is not as their rows left it. Does so once for
-   * each; a transcript that cannot be used is logged.
+   * Completes the windows of an app or draft whose transcript is not as their rows left it, before they are used. Does so once for
+   * each. The log says which transcript cannot be used.
    */
-  look(key: string): Promise<void> {
-    const known = this.#looked.get(key);
+  completeAll(key: string): Promise<void> {
+    const known = this.#completed.get(key);
     if (known) return known;
-    const looked = this.#look(key);
-    this.#looked.set(key, looked);
-    looked.catch(() => this.#looked.delete(key));
+    const looked = this.#completeAll(key);
+    this.#completed.set(key, looked);
+    looked.catch(() => this.#completed.delete(key));
     return looked;
   }
 
-  async #look(key: string): Promise<void> {
+  async #completeAll(key: string): Promise<void> {
     const session = sessionOfKey(key);
     const draft = session === undefined ? {} : { draft: session };
     const nameOf = (id: string): SessionName => ({ kind: 'window', app: appOfKey(key), ...draft, id });
@@ -111,7 +111,7 @@ export class WindowCopies {
       if (id !== undefined) names.set(rowIdOf(nameOf(id)), nameOf(id));
     }
     for (const rowId of lengths.keys()) names.set(rowId, nameOf(rowId.slice(rowIdOf(nameOf('')).length)));
-    await inParallel(names, LOOKS_AT_ONCE, async ([rowId, name]) => {
+    await inParallel(names, COMPLETED_AT_ONCE, async ([rowId, name]) => {
       try {
         if ((await lengthOf(this.#pathOf(name))) !== lengths.get(rowId)) await this.complete(name);
       } catch (error) {
@@ -121,7 +121,7 @@ export class WindowCopies {
   }
 
   /**
-   * Brings turns of a transcript that the rows do not have into rows, and adds turns that have ended and that it does not have. What
+   * Imports turns of a transcript that the rows do not have, and adds turns that have ended and that it does not have. What
    * cannot be read is set aside where there are rows; else rejects with `WINDOW_DAMAGED`. Resolves with the length of the transcript.
    */
   async complete(name: SessionName): Promise<number> {
@@ -129,9 +129,9 @@ export class WindowCopies {
     const rowId = rowIdOf(name);
     const before = await this.#ended(rowId);
     if (before.length === 0 && (await lengthOf(path)) === 0) return 0;
-    let found: Brought;
+    let found: ImportResult;
     try {
-      found = await this.#bring(name, path, new Set(before));
+      found = await this.#importTurns(name, path, new Set(before));
     } catch (error) {
       if (!isDamaged(error) || before.length === 0) throw error;
       await setAside(path);
@@ -152,7 +152,7 @@ export class WindowCopies {
   }
 
   /** Completes the transcript of a window that has rows; resolves with its length, or with null when that failed. Never rejects. */
-  mend(name: SessionName): Promise<number | null> {
+  tryComplete(name: SessionName): Promise<number | null> {
     return this.complete(name).catch((error: unknown) => {
       this.#lacks(name, error);
       return null;
@@ -204,8 +204,8 @@ export class WindowCopies {
   async prepareMove(key: string): Promise<void> {
     const { chatDir } = this.#layout.app(key);
     try {
-      this.#looked.delete(key);
-      await this.look(key);
+      this.#completed.delete(key);
+      await this.completeAll(key);
       await this.flush();
       if (await exists(chatDir)) await syncTree(chatDir);
     } catch (error) {
@@ -219,7 +219,7 @@ export class WindowCopies {
 
   /** Its windows are no more: the next ones of this key are others. */
   forget(key: string): void {
-    this.#looked.delete(key);
+    this.#completed.delete(key);
     clearTimeout(this.#due.get(key));
     this.#due.delete(key);
   }
@@ -239,8 +239,8 @@ export class WindowCopies {
   }
 
   /** Stores what a transcript has of turns that have not ended in `known`; may be repeated after a crash. */
-  async #bring(name: SessionName, path: string, known: ReadonlySet<string>): Promise<Brought> {
-    const brought = new BroughtTurns(name, known);
+  async #importTurns(name: SessionName, path: string, known: ReadonlySet<string>): Promise<ImportResult> {
+    const imported = new ImportedTurns(name, known);
     let at = { bytes: 0, whole: true };
     let statements: SqlStatement[] = [];
     let chars = 0;
@@ -251,13 +251,13 @@ export class WindowCopies {
       if (stored.length > 0) await retryIfWriterLost(() => this.#db.batch(stored));
     };
     for await (const line of transcriptLines(path, (end) => (at = end))) {
-      statements.push(...brought.take(line));
+      statements.push(...imported.take(line));
       chars += line.kind === 'user' ? line.message.length : JSON.stringify(line.events).length;
-      if (statements.length >= BROUGHT.statements || chars >= BROUGHT.chars) await store();
+      if (statements.length >= IMPORT_BATCH.statements || chars >= IMPORT_BATCH.chars) await store();
     }
     await store();
-    if (brought.hasLeft) this.left.push(name);
-    return { ...at, ended: brought.ended };
+    if (imported.hasOpenTurns) this.withOpenTurns.push(name);
+    return { ...at, ended: imported.ended };
   }
 
   /** A turn as its transcript has it; `ending` is what is not stored of it yet. */
@@ -308,10 +308,10 @@ export class WindowCopies {
 }
 
 /** The length of a file, whether its last line is whole, and the turns whose end it has. */
-type Brought = { bytes: number; whole: boolean; ended: ReadonlySet<string> };
+type ImportResult = { bytes: number; whole: boolean; ended: ReadonlySet<string> };
 
 /** Makes rows of the lines of a transcript, but for turns that have ended in rows. */
-class BroughtTurns {
+class ImportedTurns {
   readonly ended = new Set<string>();
   readonly #name: SessionName;
   readonly #known: ReadonlySet<string>;
@@ -323,7 +323,7 @@ class BroughtTurns {
   }
 
   /** A turn has no end. */
-  get hasLeft(): boolean {
+  get hasOpenTurns(): boolean {
     return this.#open.size > 0;
   }
 

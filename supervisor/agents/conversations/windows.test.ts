@@ -239,7 +239,7 @@ test('the transcript of an earlier release is brought into rows as it was', asyn
     );
   }
   assert.deepEqual(
-    windows.store.copies.left.map(({ id }) => id),
+    windows.store.copies.withOpenTurns.map(({ id }) => id),
     ['a'],
     'its last turn is to be ended',
   );

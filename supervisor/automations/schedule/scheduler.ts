@@ -63,7 +63,7 @@ type Entry<A> = DueItem & { watched: Watched<A>; trigger: CronTrigger; state: 'f
 type DueItem = { due: number; readonly order: number };
 
 /** Kept while the first times of the triggers that were there at the start are computed. `suspects` may have missed a fire. */
-type Present<A> = { at: number; before: number; suspects: Set<Watched<A>> };
+type MissedCheck<A> = { at: number; before: number; suspects: Set<Watched<A>> };
 
 /** Fires automations when their times come (specification, "Schedules"). It knows no runs: its consumer starts them. */
 export class Scheduler<A extends Schedulable> {
@@ -74,14 +74,15 @@ export class Scheduler<A extends Schedulable> {
   readonly #refs = new Map<string, string[]>();
   readonly #due = new DueList<Entry<A>>();
   /** The entries whose next time is not computed yet. Some may have been removed since. */
-  #fresh: Entry<A>[] = [];
-  #present: Present<A> | null = null;
+  #unplaced: Entry<A>[] = [];
+  #missedCheck: MissedCheck<A> | null = null;
   #state: State = 'collecting';
   #cancelTimer: () => void = () => {};
-  #seen = -Infinity;
+  /** The time of the last turn, by which a clock that was set back is noticed. */
+  #lastNow = -Infinity;
   #order = 0;
   /** The last fires, by ref, that were ahead of the clock at the start, because it had been set back. */
-  #ahead = new Map<string, number>();
+  #firedAhead = new Map<string, number>();
 
   constructor(options: SchedulerOptions<A>) {
     this.#options = options;
@@ -110,7 +111,7 @@ export class Scheduler<A extends Schedulable> {
     else this.#refs.delete(app);
     // The app was removed. A new one with its id has not fired yet.
     if (automations.length === 0)
-      for (const ref of this.#ahead.keys()) if (ref.startsWith(`${app}/`)) this.#ahead.delete(ref);
+      for (const ref of this.#firedAhead.keys()) if (ref.startsWith(`${app}/`)) this.#firedAhead.delete(ref);
     this.#wake();
   }
 
@@ -119,11 +120,11 @@ export class Scheduler<A extends Schedulable> {
     if (this.#state !== 'collecting') return;
     this.#state = 'idle';
     const at = this.#options.now();
-    this.#ahead = new Map([...fired].filter(([, last]) => last > at));
+    this.#firedAhead = new Map([...fired].filter(([, last]) => last > at));
     for (const [ref, watched] of this.#watched) watched.fired = fired.get(ref) ?? watched.fired;
-    this.#present = { at, before: this.#order, suspects: new Set() };
+    this.#missedCheck = { at, before: this.#order, suspects: new Set() };
     // They are sorted by expression, because only some parsed expressions are kept.
-    this.#fresh.sort((one, other) => compare(one.trigger.expr, other.trigger.expr));
+    this.#unplaced.sort((one, other) => compare(one.trigger.expr, other.trigger.expr));
     this.#wake();
   }
 
@@ -144,7 +145,7 @@ export class Scheduler<A extends Schedulable> {
     this.#watched.clear();
     this.#refs.clear();
     this.#due.clear();
-    this.#fresh = [];
+    this.#unplaced = [];
   }
 
   /** Registers the triggers of an automation. False: it has none for the scheduler. */
@@ -152,7 +153,7 @@ export class Scheduler<A extends Schedulable> {
     const triggers = cronTriggers(automation);
     if (triggers.length === 0) return false;
     const { ref } = automation;
-    const watched = this.#watched.get(ref) ?? newlyWatched(automation, this.#ahead.get(ref) ?? -Infinity);
+    const watched = this.#watched.get(ref) ?? newlyWatched(automation, this.#firedAhead.get(ref) ?? -Infinity);
     const before = watched.entries;
     watched.automation = automation;
     watched.entries = triggers.map((trigger) => {
@@ -160,7 +161,7 @@ export class Scheduler<A extends Schedulable> {
       if (this.#state !== 'collecting' && trigger.catchUp && !known?.trigger.catchUp)
         this.#options.watchedFrom(automation, this.#options.now());
       const entry = known ?? { watched, trigger, order: this.#order++, state: 'fresh', due: 0 };
-      if (!known) this.#fresh.push(entry);
+      if (!known) this.#unplaced.push(entry);
       entry.trigger = trigger;
       return entry;
     });
@@ -185,8 +186,8 @@ export class Scheduler<A extends Schedulable> {
     this.#cancelTimer = () => {};
     this.#state = 'working';
     const now = this.#options.now();
-    if (now < this.#seen - LIMITS.cronLateMs) this.#placeAllAgain();
-    this.#seen = now;
+    if (now < this.#lastNow - LIMITS.cronLateMs) this.#placeAllAgain();
+    this.#lastNow = now;
     const endAt = this.#elapsed() + LIMITS.cronTurnMs;
     for (let done = 1; this.#step(now); done++) {
       if (this.#isStopped()) return;
@@ -196,8 +197,8 @@ export class Scheduler<A extends Schedulable> {
       return;
     }
     if (this.#isStopped()) return;
-    if (this.#present) void this.#runMissed(this.#present);
-    this.#present = null;
+    if (this.#missedCheck) void this.#runMissed(this.#missedCheck);
+    this.#missedCheck = null;
     const first = this.#due.first;
     this.#state = first ? 'armed' : 'idle';
     if (!first) return;
@@ -207,7 +208,7 @@ export class Scheduler<A extends Schedulable> {
   }
 
   /** Runs what each suspect missed while the gateway was down, a few at a time. Called once the first times are computed. */
-  async #runMissed({ suspects, at }: Present<A>): Promise<void> {
+  async #runMissed({ suspects, at }: MissedCheck<A>): Promise<void> {
     const waiting = suspects.values();
     const ask = async (): Promise<void> => {
       for (const watched of waiting) await this.#runMissedOf(watched, at);
@@ -249,7 +250,7 @@ export class Scheduler<A extends Schedulable> {
       this.#fire(first, now);
       return true;
     }
-    const fresh = this.#fresh.pop();
+    const fresh = this.#unplaced.pop();
     if (fresh?.state === 'fresh') this.#place(fresh, now);
     return fresh !== undefined;
   }
@@ -320,7 +321,7 @@ export class Scheduler<A extends Schedulable> {
     const { watched, trigger, order } = entry;
     const next = this.#next(entry, now, now);
     if (watched.fired > now && watched.fired - now <= LIMITS.cronBackMs) return next;
-    const present = this.#present;
+    const present = this.#missedCheck;
     if (present && order < present.before) {
       const first = this.times.next(trigger, present.at - LIMITS.cronLateMs - 1);
       const isPast = first !== null && first <= present.at;
@@ -341,8 +342,8 @@ export class Scheduler<A extends Schedulable> {
   /** Computes all times again after the clock was set back. Times that are ahead again come again, unless they have fired. */
   #placeAllAgain(): void {
     this.#due.clear();
-    this.#fresh = [...this.#watched.values()].flatMap(({ entries }) => entries);
-    for (const entry of this.#fresh) entry.state = 'fresh';
+    this.#unplaced = [...this.#watched.values()].flatMap(({ entries }) => entries);
+    for (const entry of this.#unplaced) entry.state = 'fresh';
   }
 }
 

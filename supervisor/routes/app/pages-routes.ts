@@ -57,7 +57,7 @@ export function pageRoutes(services: Services): Route[] {
 
   return [
     // At the console and where all apps share an origin; at the origin of an app it is the app's.
-    ...serveRaw(showIcon, (exchange, _params, _caller, place) => consoleFiles.serveMark(exchange, place)),
+    ...serveRaw(showIcon, (exchange, _params, _caller, place) => consoleFiles.serveIcon(exchange, place)),
     ...serveRaw(openGateway, (exchange) => exchange.send(308, { location: openConsole.path }, '')),
     ...own(openConsole, 'index.html'),
     ...own(consoleScript, 'console.js'),

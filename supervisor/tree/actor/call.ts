@@ -72,7 +72,7 @@ type CallRequest = {
   caller: HandlerCaller;
   /** Time it is allowed in all, waiting included, in milliseconds. */
   allowedMs: number;
-  /** For a tracked query: the schema number of its app's history, see `History`. */
+  /** For a tracked query: the schema number of its app's history, see `CommitHistory`. */
   schema?: number | undefined;
 };
 
