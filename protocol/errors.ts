@@ -1,4 +1,5 @@
 /** Defines the error codes and the shape of errors in answers (specification, "Errors"). */
+import { count, listOf, type Of, object, text } from './shapes/schema.ts';
 
 /** Code → HTTP status and when it is used. Tests compare the documentation with this table. */
 export const ERROR_CODES = {
@@ -166,14 +167,16 @@ export type ErrorCode = keyof typeof ERROR_CODES;
  * One failing value of an `INVALID_INPUT` answer; `path` is a JSON Pointer. In `INVALID_HANDLER` it is one finding: `path` is
  * the file, `keyword` the rule, `line` and `column` count from 1.
  */
-export type InputIssue = { path: string; message: string; keyword: string; line?: number; column?: number };
+export const ISSUE = object({ path: text, message: text, keyword: text }, { line: count, column: count });
+export type InputIssue = Of<typeof ISSUE>;
 
+const DETAILS = { path: text, issues: listOf(ISSUE), files: listOf(text) };
 /** Beside code and message. `files` are those of a `MERGE_CONFLICT`, or the two migrations of one number. */
-type ErrorDetails = { path?: string; issues?: InputIssue[]; files?: string[] };
-const DETAILS = ['path', 'issues', 'files'] as const satisfies (keyof ErrorDetails)[];
+type ErrorDetails = Pick<ErrorBody, keyof typeof DETAILS>;
 
 /** The `error` member of every failed answer, and the payload of every error frame. */
-export type ErrorBody = { code: string; message: string } & ErrorDetails;
+export const ERROR = object({ code: text, message: text }, DETAILS);
+export type ErrorBody = Of<typeof ERROR>;
 
 /**
  * An error that may leave the gateway: its message is written for the caller and holds no stack and no absolute path.
@@ -212,7 +215,8 @@ export function errorFromBody(body: ErrorBody): SvcError {
 }
 
 function detailsOf(from: ErrorDetails): ErrorDetails {
-  return Object.fromEntries(DETAILS.flatMap((name) => (from[name] === undefined ? [] : [[name, from[name]]])));
+  const names = Object.keys(DETAILS) as (keyof ErrorDetails)[];
+  return Object.fromEntries(names.flatMap((name) => (from[name] === undefined ? [] : [[name, from[name]]])));
 }
 
 /** The envelope of every failed answer. */

@@ -3,6 +3,7 @@
  * and a host's own runner exchange them (specification, "Events of turns").
  */
 
+import { flag, type Of, object, text } from '../shapes/schema.ts';
 import type { ToolServerSettings } from './tool-server-entries.ts';
 
 export const RUNNER_KINDS = ['codex', 'claude-code', 'acp', 'model'] as const;
@@ -175,7 +176,8 @@ export type TurnEvent =
 /** Asks a runner for its version (without a session), its models or its own tools. */
 export type ProbeOrder = { runner: RunnerSpec; want: 'version' | 'models' | 'tools'; folder: string };
 /** Models as the picker shows them. */
-export type AgentModel = { id: string; name?: string; description?: string; isDefault?: boolean };
+export const MODEL = object({ id: text }, { name: text, description: text, isDefault: flag });
+export type AgentModel = Of<typeof MODEL>;
 export type HostTool = { name: string; description?: string };
 export type ProbeResult = {
   version?: string;

@@ -5,6 +5,8 @@ import { type InputIssue, SvcError } from '../errors.ts';
 import { isAppId } from '../ids.ts';
 import { LIMITS } from '../limits.ts';
 import type { JsonSchema } from '../manifest.ts';
+import type { MINTED_WEBHOOK, WEBHOOKS } from '../routes/apps/publications.ts';
+import type { Of } from '../shapes/schema.ts';
 
 /** Fires on schedule. `tz` is an IANA time zone, by default the host's; `catchUp` runs once at start what was missed. */
 export type CronTrigger = { kind: 'cron'; expr: string; tz?: string; catchUp?: boolean };
@@ -75,13 +77,11 @@ export const WEBHOOK_ID = /^[0-9a-f]{24}$/;
 /** Where webhooks come in; followed by the slug (specification, "Webhook requests"). */
 export const WEBHOOK_ROUTE_PREFIX = '/_svc-hook/';
 
-type WebhookAddress = { webhookId: string; automationId: string; ownerApp: string; url: string };
-
 /** `url` is where to post; its secret is shown once. */
-export type MintedWebhook = WebhookAddress & { secret: string };
+export type MintedWebhook = Of<typeof MINTED_WEBHOOK>;
 
 /** The part of an upload's answer for a new webhook; `secretName` names an app's secret, which the owner sets. */
-export type NewWebhook = MintedWebhook | (WebhookAddress & { secretName: string });
+export type NewWebhook = Of<typeof WEBHOOKS>[number];
 
 /** A new webhook, before its automation and address are known. */
 export type MintedSecret = { automationId: string; webhookId: string } & (

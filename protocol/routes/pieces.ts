@@ -1,6 +1,6 @@
 /** Pieces of rows that several resources use: pages of lists, deletions, answers and what a publication may refuse. */
 import { LIMITS } from '../limits.ts';
-import { count, flag, integer, listOf, object, orNull, type Schema, text } from '../shapes/schema.ts';
+import { flag, integer, object, orNull, type Schema, text } from '../shapes/schema.ts';
 import type { RowErrors } from './row.ts';
 
 /** At most so many rows. */
@@ -53,11 +53,6 @@ export function switched(says: string) {
 /** In milliseconds since the epoch. */
 export const TIME = { type: 'integer', wanted: 'a time in milliseconds since the epoch' } as const;
 export const TIME_OR_NULL = orNull(TIME);
-
-/** What is wrong at a place of an input or a file. */
-export const ISSUE = object({ path: text, message: text, keyword: text }, { line: count, column: count });
-/** The error of what a request is about, as in [errors](http-api.md#errors). */
-export const ERROR = object({ code: text, message: text }, { path: text, issues: listOf(ISSUE), files: listOf(text) });
 
 /** Of routes of one app. */
 export const OF_APP: RowErrors = { INVALID_ID: '', RESERVED_ID: '', UNKNOWN_APP: '' };

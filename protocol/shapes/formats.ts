@@ -3,6 +3,7 @@ import { isIP } from 'node:net';
 import { isAppId, isSessionId, isVersionId } from '../ids.ts';
 import { isHostPattern } from '../rules/egress.ts';
 import { isNetwork } from '../rules/ip-addresses.ts';
+import type { Format } from './schema.ts';
 
 const HOST_NAME = /^(?=.{1,253}$)[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/i;
 /** As the servers of ntfy take them. */
@@ -24,17 +25,17 @@ function isGiven(text: string): boolean {
   return /^https?:\/\/\S+$/.test(text);
 }
 
-export const FORMATS = {
+export const FORMATS: Readonly<Record<Format, (text: string) => boolean>> = {
   'app id': isAppId,
   'version id': isVersionId,
   'session id': isSessionId,
   network: isNetwork,
   'host pattern': isHostPattern,
-  domain: (text: string) => HOST_NAME.test(text) && text.includes('.'),
-  'host name': (text: string) => HOST_NAME.test(text) || isIP(text) !== 0,
-  'catalog address': (text: string) => isGiven(text) && addressOf(text, 'http:', 'https:') !== null,
-  'public address': (text: string) => isGiven(text) && !/[?#]/.test(webAddressOf(text)?.href ?? '?'),
-  'web address': (text: string) => webAddressOf(text) !== null,
-  'ntfy topic': (text: string) => TOPIC.test(webAddressOf(text)?.pathname ?? ''),
-  'mail server': (text: string) => (addressOf(text, 'smtp:', 'smtps:')?.hostname ?? '') !== '',
+  domain: (text) => HOST_NAME.test(text) && text.includes('.'),
+  'host name': (text) => HOST_NAME.test(text) || isIP(text) !== 0,
+  'catalog address': (text) => isGiven(text) && addressOf(text, 'http:', 'https:') !== null,
+  'public address': (text) => isGiven(text) && !/[?#]/.test(webAddressOf(text)?.href ?? '?'),
+  'web address': (text) => webAddressOf(text) !== null,
+  'ntfy topic': (text) => TOPIC.test(webAddressOf(text)?.pathname ?? ''),
+  'mail server': (text) => (addressOf(text, 'smtp:', 'smtps:')?.hostname ?? '') !== '',
 };

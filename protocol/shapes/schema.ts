@@ -1,5 +1,19 @@
 /** The part of JSON Schema (2020-12) that shapes are declared in, the types that follow from it, and its usual pieces. */
-import type { FORMATS } from './formats.ts';
+
+/** What a pattern cannot say (`formats.ts`). */
+export type Format =
+  | 'app id'
+  | 'version id'
+  | 'session id'
+  | 'network'
+  | 'host pattern'
+  | 'domain'
+  | 'host name'
+  | 'catalog address'
+  | 'public address'
+  | 'web address'
+  | 'ntfy topic'
+  | 'mail server';
 
 export type Type = 'string' | 'integer' | 'number' | 'boolean' | 'object' | 'array' | 'null';
 
@@ -12,7 +26,7 @@ export type Schema = {
   readonly enum?: readonly unknown[];
   readonly const?: unknown;
   readonly pattern?: string;
-  readonly format?: keyof typeof FORMATS;
+  readonly format?: Format;
   /** In UTF-16 units, as lengths in `LIMITS`. */
   readonly minLength?: number;
   readonly maxLength?: number;
@@ -118,7 +132,7 @@ export function matching(pattern: RegExp, wanted: string) {
   return { type: 'string', pattern: pattern.source, wanted } as const;
 }
 
-export function formatted(format: keyof typeof FORMATS, wanted: string) {
+export function formatted(format: Format, wanted: string) {
   return { type: 'string', format, wanted } as const;
 }
 

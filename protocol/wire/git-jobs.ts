@@ -1,4 +1,6 @@
 /** Types of the jobs on the repository of the git store: their arguments and answers (specification, "Stores of code"). */
+import type { FILE_DIFF } from '../routes/apps/publications.ts';
+import type { Of } from '../shapes/schema.ts';
 
 /** The author of a commit; `commitAuthor` of the configuration. */
 export type GitAuthor = { name: string; email: string };
@@ -78,19 +80,8 @@ export type UpdateAppResult = { main: string; merged: string[]; conflicts: strin
 
 /** Null for `folder` removes the app; `since` is the commit that the folder was taken from, null when it came from none. */
 export type DiffAppJob = OnApp & { folder: string | null; against: GitRevision; since: string | null };
-export type GitFileDiff = {
-  /** Inside the app. */
-  path: string;
-  status: 'added' | 'modified' | 'deleted';
-  /** Lines; 0 for binary files. */
-  additions: number;
-  deletions: number;
-  /** As `git apply` takes it, with the path inside the repository; empty for binary files and what is over the limit. */
-  patch: string;
-  binary?: true;
-  /** The patch is left out: all patches together would be too large. */
-  truncated?: true;
-};
+/** `path` is inside the app. `patch` is as `git apply` takes it, with the path inside the repository. */
+export type GitFileDiff = Of<typeof FILE_DIFF>;
 /** A list of the manifest on both sides; null where there is none. */
 export type ListChange = { before: string[] | null; after: string[] | null };
 /**

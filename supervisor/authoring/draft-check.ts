@@ -1,11 +1,13 @@
 /** Lists the faults that keep a draft from being published, or from running as its files are. */
-import { ERROR_CODES, type ErrorCode, type InputIssue, SvcError } from '../../protocol/errors.ts';
+import { ERROR_CODES, type InputIssue, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { FINDING } from '../../protocol/routes/authoring/sessions-rows.ts';
+import type { Of } from '../../protocol/shapes/schema.ts';
 import type { Drafts } from '../drafts/drafts.ts';
 import type { Sessions } from './sessions.ts';
 
 /** Something that is wrong with the draft. `path` is a file, or a member of the one that the code is about. */
-export type DraftFinding = InputIssue & { code: ErrorCode };
+export type DraftFinding = Of<typeof FINDING>;
 /** `warnings` refuse nothing: their `path` is a file. */
 export type DraftCheck = { app: string; findings: DraftFinding[]; warnings: InputIssue[] };
 

@@ -1,10 +1,9 @@
 /** The routes about the agents that the gateway can run (specification, "Catalog of runners"). */
-import type { AgentModel, HostTool, RunnerKind } from '../../agents/agents.ts';
+import { type AgentModel, type HostTool, MODEL, type RunnerKind } from '../../agents/agents.ts';
 import { flag, listOf, type Of, object, oneOf, orNull, text, textOrNull, typed } from '../../shapes/schema.ts';
 import { switched } from '../pieces.ts';
 import { resource, row } from '../row.ts';
 
-const MODELS = listOf(object({ id: text }, { name: text, description: text, isDefault: flag }));
 const ASKED = oneOf('cold', 'loading', 'ready', 'failed');
 /** What is known of a runner. */
 export type RunnerReport = {
@@ -85,7 +84,7 @@ export const showDefaultRunner = row({
       {
         kind: { ...text, says: '`none` without a runner' },
         ok: flag,
-        models: MODELS,
+        models: listOf(MODEL),
         modelsStatus: { ...ASKED, says: '`cold`: not asked yet' },
       },
       {

@@ -1,4 +1,5 @@
 /** Pieces of rows about versions that are published, and about changes that are staged for it: members, answers and errors. */
+import { ISSUE } from '../../errors.ts';
 import { LIMITS } from '../../limits.ts';
 import {
   count,
@@ -12,7 +13,6 @@ import {
   textOrNull,
   words,
 } from '../../shapes/schema.ts';
-import { ISSUE } from '../pieces.ts';
 import type { RowErrors } from '../row.ts';
 
 const { gitDiffLines, gitDiffBytes } = LIMITS;
@@ -32,19 +32,16 @@ export const OF_MANIFEST = {
 } as const satisfies Record<string, Schema>;
 
 const ADDRESS = { webhookId: text, automationId: text, ownerApp: text, url: { ...text, says: 'Where to post' } };
+export const MINTED_WEBHOOK = object({ secret: { ...text, says: 'Shown only in this answer' }, ...ADDRESS });
+const CHECKED_WEBHOOK = object({
+  secretName: {
+    ...text,
+    says: "In place of `secret`: the app's [secret](http-secrets.md) that its requests are checked with",
+  },
+  ...ADDRESS,
+});
 export const WEBHOOKS = {
-  ...listOf({
-    anyOf: [
-      object({ secret: { ...text, says: 'Shown only in this answer' }, ...ADDRESS }),
-      object({
-        secretName: {
-          ...text,
-          says: "In place of `secret`: the app's [secret](http-secrets.md) that its requests are checked with",
-        },
-        ...ADDRESS,
-      }),
-    ],
-  }),
+  ...listOf({ anyOf: [MINTED_WEBHOOK, CHECKED_WEBHOOK] }),
   says: 'Those that are new',
 } as const;
 export const MIGRATIONS = {
@@ -104,6 +101,8 @@ export const WITHOUT_PATCH = {
     says: `Both versions of it have more than ${gitDiffLines.toLocaleString('en')} lines together, or all patches more than ${gitDiffBytes / 2 ** 20} MiB: lines are counted as if all had changed`,
   },
 } as const satisfies Record<string, Schema>;
+/** A file of the difference between two versions. */
+export const FILE_DIFF = object(FILE_CHANGE, WITHOUT_PATCH);
 
 /** Members of a body: where a change is staged, and whether it is published. */
 export const IN_SESSION = {

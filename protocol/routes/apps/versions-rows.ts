@@ -3,15 +3,7 @@ import { LIMITS } from '../../limits.ts';
 import { count, flag, integer, listOf, object, text, textOrNull, words } from '../../shapes/schema.ts';
 import { deleted, newestFirst, OF_APP, TIME } from '../pieces.ts';
 import { resource, row } from '../row.ts';
-import {
-  ARCHIVE_ERRORS,
-  FILE_CHANGE,
-  UPLOAD,
-  UPLOAD_EXAMPLE,
-  VERSION_ERRORS,
-  WEBHOOKS,
-  WITHOUT_PATCH,
-} from './publications.ts';
+import { ARCHIVE_ERRORS, FILE_DIFF, UPLOAD, UPLOAD_EXAMPLE, VERSION_ERRORS, WEBHOOKS } from './publications.ts';
 
 const ONE = '/svc/_apps/:id/versions/:versionId';
 const NAMED = { versionId: 'The id of the version; the `/` of a tag is `%2F` in the address' };
@@ -191,7 +183,7 @@ export const compareVersion = row({
     json: object({
       from: { ...textOrNull, says: 'The version it is compared with; null where none is live' },
       to: text,
-      files: listOf(object(FILE_CHANGE, WITHOUT_PATCH)),
+      files: listOf(FILE_DIFF),
     }),
   },
   errors: { ...STORED, STORAGE_FULL: '' },

@@ -1,4 +1,5 @@
 /** The routes of sessions: opening, comparing, checking and publishing what is changed in them (specification, "Sessions"). */
+import { ERROR } from '../../errors.ts';
 import { LIMITS } from '../../limits.ts';
 import { count, flag, listOf, object, oneOf, orNull, text, textOrNull, words } from '../../shapes/schema.ts';
 import {
@@ -10,7 +11,7 @@ import {
   WEBHOOKS,
   WITHOUT_PATCH,
 } from '../apps/publications.ts';
-import { deleted, ERROR, newestFirst, TIME, TIME_OR_NULL } from '../pieces.ts';
+import { deleted, newestFirst, TIME, TIME_OR_NULL } from '../pieces.ts';
 import { resource, row } from '../row.ts';
 import {
   deleteSessionFile,
@@ -227,7 +228,7 @@ export const updateSession = row({
   example: { base: COMMIT, merged: ['app.json'], conflicts: ['index.html'] },
 });
 
-const FINDING = object(
+export const FINDING = object(
   { code: text, path: { ...text, says: 'A file, or a member of one' }, message: text, keyword: text },
   { line: count, column: count },
 );

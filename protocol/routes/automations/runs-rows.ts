@@ -1,5 +1,6 @@
 /** The routes of runs: their history, their events, and what they cost (specification, "Runs"). */
 import { RUN_STATES } from '../../automations/run-states.ts';
+import { ERROR } from '../../errors.ts';
 import { LIMITS } from '../../limits.ts';
 import {
   count,
@@ -14,7 +15,7 @@ import {
   text,
   textOrNull,
 } from '../../shapes/schema.ts';
-import { ERROR, elsewhere, limitOf, TIME, TIME_OR_NULL } from '../pieces.ts';
+import { elsewhere, limitOf, TIME, TIME_OR_NULL } from '../pieces.ts';
 import { type RowErrors, resource, row } from '../row.ts';
 
 export const RUN_ID = matching(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, 'the id of a run');

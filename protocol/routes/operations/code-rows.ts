@@ -1,7 +1,8 @@
 /** The routes that take the code of all apps with its history from one gateway to another (specification, "Transfer of code"). */
+import { ERROR } from '../../errors.ts';
 import { listOf, object, text } from '../../shapes/schema.ts';
 import { WARNINGS, WEBHOOKS } from '../apps/publications.ts';
-import { ERROR, elsewhere } from '../pieces.ts';
+import { elsewhere } from '../pieces.ts';
 import { resource, row } from '../row.ts';
 
 const BUNDLE = 'application/x-git-bundle';
