@@ -1,9 +1,9 @@
 /**
- * Types of agents: the order that a runner gets for a turn, and the events that it yields. The supervisor, the agents process
+ * Types of agents: the order that a runner gets for a turn, and the events that it yields, as schemas. The supervisor, the agents process
  * and a host's own runner exchange them (specification, "Events of turns").
  */
 
-import { flag, type Of, object, text } from '../shapes/schema.ts';
+import { flag, listOf, type Of, object, oneOf, text, textOrNull } from '../shapes/schema.ts';
 import type { ToolServerSettings } from './tool-server-entries.ts';
 
 export const RUNNER_KINDS = ['codex', 'claude-code', 'acp', 'model'] as const;
@@ -117,61 +117,74 @@ export type AgentScope = Partial<Pick<TurnOrder, 'conversation' | 'app' | 'draft
 export const PERMISSION_OPTION_KINDS = ['allow_once', 'allow_always', 'reject_once', 'reject_always'] as const;
 
 /** Named as in the Agent Client Protocol. */
-export type PermissionOption = {
-  optionId: string;
-  kind: (typeof PERMISSION_OPTION_KINDS)[number];
-  label: string;
-};
+const OPTION = object({ optionId: text, kind: oneOf(...PERMISSION_OPTION_KINDS), label: text });
+export type PermissionOption = Of<typeof OPTION>;
 
-export type TurnUsage = {
-  model?: string;
-  provider?: string;
-  /** Including those from a cache. */
-  inputTokens?: number;
-  outputTokens?: number;
-  cacheReadTokens?: number;
-  cacheWriteTokens?: number;
-  costUsd?: number;
-};
+const AMOUNT = { type: 'number', minimum: 0 } as const;
+/** `inputTokens` has those from a cache too. */
+const USAGE = {
+  model: text,
+  provider: text,
+  inputTokens: AMOUNT,
+  outputTokens: AMOUNT,
+  cacheReadTokens: AMOUNT,
+  cacheWriteTokens: AMOUNT,
+  costUsd: AMOUNT,
+} as const;
+const TURN_USAGE = object({}, USAGE);
+export type TurnUsage = Of<typeof TURN_USAGE>;
 
-/** What a runner yields, in order. Each `tool.start` has its `tool.result`; `final` comes at most once. */
-export type RunnerEvent =
+const TOOL = { toolCallId: text, toolName: text } as const;
+/** What a runner yields, in order. Each `tool.start` has its `tool.result`; `final` comes at most once. Other members are allowed. */
+export const RUNNER_EVENTS = {
   /** The id of the agent's own session, with which it is resumed. */
-  | { type: 'session'; id: string }
-  | { type: 'assistant.delta'; delta: string }
-  | { type: 'reasoning.delta'; delta: string }
-  | { type: 'tool.start'; toolCallId: string; toolName: string; args?: unknown; sql?: string }
+  session: object({ type: { const: 'session' }, id: text }),
+  'assistant.delta': object({ type: { const: 'assistant.delta' }, delta: text }),
+  'reasoning.delta': object({ type: { const: 'reasoning.delta' }, delta: text }),
+  'tool.start': object({ type: { const: 'tool.start' }, ...TOOL }, { args: {}, sql: text }),
   /**
    * On success `result`: the text that the tool answered, which is JSON for tools of an app; else `errorText`. A host's own runner may
    * give any JSON value.
    */
-  | { type: 'tool.result'; toolCallId: string; toolName: string; ok: boolean; result?: unknown; errorText?: string }
+  'tool.result': object({ type: { const: 'tool.result' }, ...TOOL, ok: flag }, { result: {}, errorText: text }),
   /** With `optionId` (null means "no") the runner's policy has already answered, so no one is asked. */
-  | {
-      type: 'permission';
-      requestId: string;
-      toolName: string;
-      detail: string;
-      options: PermissionOption[];
-      optionId?: string | null;
-    }
-  | { type: 'phase'; phase: string; detail?: string }
-  | ({ type: 'usage' } & TurnUsage)
-  | { type: 'final'; text: string }
-  | { type: 'error'; code: string; message: string };
+  permission: object(
+    { type: { const: 'permission' }, requestId: text, toolName: text, detail: text, options: listOf(OPTION) },
+    { optionId: textOrNull },
+  ),
+  phase: object({ type: { const: 'phase' }, phase: text }, { detail: text }),
+  usage: object({ type: { const: 'usage' } }, USAGE),
+  final: object({ type: { const: 'final' }, text }),
+  error: object({ type: { const: 'error' }, code: text, message: text }),
+} as const;
+export type RunnerEvent = Of<(typeof RUNNER_EVENTS)[keyof typeof RUNNER_EVENTS]>;
 
+const { session: _ofRunner, ...SHOWN } = RUNNER_EVENTS;
 /** What clients get: `assistant.start`, a runner's events and those that the gateway adds, `end`. Each has `id: <seq>`. */
-export type TurnEvent =
-  | { type: 'assistant.start'; turnId: string; runner: string; model?: string; sessionId?: string }
-  | Exclude<RunnerEvent, { type: 'session' }>
+export const TURN_EVENTS = {
+  'assistant.start': object(
+    { type: { const: 'assistant.start' }, turnId: text, runner: text },
+    { model: text, sessionId: text },
+  ),
+  ...SHOWN,
   /** A file that the turn changed in the draft. */
-  | { type: 'file'; path: string; status: 'added' | 'changed' | 'removed' }
+  file: object({ type: { const: 'file' }, path: text, status: oneOf('added', 'changed', 'removed') }),
   /** `minted`: new webhooks with their secrets. `pending`: webhooks that publishing will create. */
-  | { type: 'webhooks'; minted: unknown[]; pending?: { automationId: string; ownerApp: string }[] }
+  webhooks: object(
+    { type: { const: 'webhooks' }, minted: listOf({}) },
+    { pending: listOf(object({ automationId: text, ownerApp: text })) },
+  ),
   /** The answer to a `permission`; null when no one answered in time or the turn ended. */
-  | { type: 'permission.result'; requestId: string; optionId: string | null; ok: boolean }
-  | { type: 'aborted' }
-  | { type: 'end' };
+  'permission.result': object({
+    type: { const: 'permission.result' },
+    requestId: text,
+    optionId: textOrNull,
+    ok: flag,
+  }),
+  aborted: object({ type: { const: 'aborted' } }),
+  end: object({ type: { const: 'end' } }),
+} as const;
+export type TurnEvent = Of<(typeof TURN_EVENTS)[keyof typeof TURN_EVENTS]>;
 
 /** Asks a runner for its version (without a session), its models or its own tools. */
 export type ProbeOrder = { runner: RunnerSpec; want: 'version' | 'models' | 'tools'; folder: string };

@@ -1,6 +1,6 @@
 /** Types of runs of automations: the record of each, and the events that its followers get (specification, "Runs"). */
 import type { ErrorBody } from '../errors.ts';
-import type { INSIGHTS, NODE, RUN, RUN_SUMS, USAGE } from '../routes/automations/runs-rows.ts';
+import type { INSIGHTS, NODE, RUN, RUN_EVENTS, RUN_SUMS, USAGE } from '../routes/automations/runs-rows.ts';
 import type { Of } from '../shapes/schema.ts';
 
 /** A run as the API gives it. Times are milliseconds since the epoch; `output` and `input` are JSON values, cut at 64 KiB. */
@@ -47,14 +47,8 @@ export const NOT_GRANTED: ErrorBody = { code: 'FORBIDDEN', message: 'It was not 
 /** A step of a run. `output` and `args` are cut at 64 KiB. */
 export type RunNode = Of<typeof NODE>;
 
-/** The events that followers of a run get, in this order; `run.end` is the last (SSE, `event:` is the type). */
-export type RunEvent =
-  | { type: 'run.start'; run: RunRecord }
-  | ({ type: 'node.start' } & Pick<RunNode, 'runId' | 'ordinal' | 'batchId' | 'kind' | 'name' | 'args' | 'startedAt'>)
-  | { type: 'node.delta'; runId: string; ordinal: number; delta: string }
-  | { type: 'node.end'; node: RunNode }
-  | { type: 'log'; runId: string; line: unknown }
-  | { type: 'run.end'; run: RunRecord };
+/** An event of a run (SSE, `event:` is the type). */
+export type RunEvent = Exclude<Of<(typeof RUN_EVENTS)[keyof typeof RUN_EVENTS]>, { type: 'missed' }>;
 
 /** How a run ended, in a line: its summary, or why it failed. */
 export function outcomeOf({ summary, error }: Pick<RunRecord, 'summary' | 'error'>): string {

@@ -37,6 +37,8 @@ export type RowAnswer = {
   readonly status?: number;
   readonly json?: Schema;
   readonly media?: string;
+  /** The data of the events that it sends, by their names: of a stream, or where it may answer with one in place of `json`. */
+  readonly events?: Readonly<Record<string, Schema>>;
   /** A sentence, or several: what the schema does not say. */
   readonly says?: string;
   /** Other statuses below 400, with what they mean. */
@@ -67,6 +69,8 @@ export type RouteRow = {
   readonly body?: Schema | Content;
   readonly answer: RowAnswer;
   readonly errors?: RowErrors;
+  /** It answers when a run has ended: one that failed with its own error, of any code, status 500, and with `runId` beside it. */
+  readonly runs?: true;
   /** The JSON of an answer. */
   readonly example?: unknown;
   /** It also exists below `/svc/_draft/:sid`; a text says what is different there. */

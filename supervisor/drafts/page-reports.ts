@@ -3,6 +3,7 @@
  * errors of the pages to the draft's log, which `svc dev` follows.
  */
 import { LIMITS } from '../../protocol/limits.ts';
+import type { HANDLER_FAULT } from '../../protocol/routes/apps/streams-rows.ts';
 import type { PAGE_REPORT } from '../../protocol/routes/authoring/drafts-rows.ts';
 import type { Of } from '../../protocol/shapes/schema.ts';
 import { isRecord } from '../../protocol/shapes/shape.ts';
@@ -15,16 +16,7 @@ import type { ChangeStreams } from '../dispatch/change-streams.ts';
 export type PageReport = Of<typeof PAGE_REPORT>;
 export type PageError = PageReport['errors'][number];
 
-/** Fault of a handler for pages: `name` of the error, the app's frames in `stack`, and the first of them parsed. */
-type HandlerFault = {
-  tool: string | null;
-  name: string | null;
-  message: string;
-  stack: string[];
-  file?: string;
-  line?: number;
-  column?: number;
-};
+type HandlerFault = Of<typeof HANDLER_FAULT>;
 
 type PageReportsOptions = {
   key: string;

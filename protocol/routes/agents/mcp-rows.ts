@@ -12,6 +12,10 @@ const REQUEST = object(
   },
 );
 const RESPONSE = object(JSON_RPC, { id: ID, result: {}, error: object({ code: { type: 'integer' }, message: text }) });
+/** A request or a notification of the server, or what it answers late. */
+const MESSAGES = {
+  message: object(JSON_RPC, { ...RESPONSE.properties, method: text, params: { type: 'object' } }),
+} as const;
 const SESSION = 'mcp-session-id';
 const NAMES_SESSION = 'The session, from the answer to `initialize`';
 const ENDED = 'the session has ended';
@@ -34,6 +38,7 @@ function server<
       body: REQUEST,
       answer: {
         json: RESPONSE,
+        events: MESSAGES,
         says: 'While a person is asked to [confirm](mcp.md#confirmations) a call, the answer is an event stream.',
         also: { 202: 'Without a body, for a notification or an answer of the client' },
         headers: { [SESSION]: 'the id of the new session, in the answer to `initialize`' },
@@ -52,7 +57,7 @@ function server<
       title: `Follow a session with the server of ${which}`,
       does: 'Opens the event stream of a session: the changes of [its subscriptions](mcp.md#subscribe-to-a-result), and [those of its tools and resources](mcp.md#when-tools-change).',
       headers: { [SESSION]: NAMES_SESSION, 'last-event-id': 'The last event that the client has' },
-      answer: { media: 'text/event-stream' },
+      answer: { media: 'text/event-stream', events: MESSAGES },
       errors: { ...follows, OVERLOADED: 'too many streams' },
     }),
     row({

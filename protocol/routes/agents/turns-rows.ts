@@ -1,5 +1,5 @@
 /** What chat windows and conversations have in common: the members of a message, their histories, the routes of their turns. */
-import { THINKING_LEVELS } from '../../agents/agents.ts';
+import { THINKING_LEVELS, TURN_EVENTS } from '../../agents/agents.ts';
 import { TURN_STATES } from '../../agents/stored-turns.ts';
 import { LIMITS } from '../../limits.ts';
 import {
@@ -20,6 +20,7 @@ import { type RouteRow, type RowErrors, row } from '../row.ts';
 
 export const EVENTS = {
   media: 'text/event-stream',
+  events: TURN_EVENTS,
   says: 'The events are listed under [turns and their events](http-api.md#turns-and-their-events).',
 } as const;
 export const STATE = oneOf(...TURN_STATES);

@@ -1,6 +1,8 @@
 /** The event streams of apps: what changes, and the results of queries (specification, "Change stream", "Live queries"). */
+import { ERROR } from '../../errors.ts';
 import { LIMITS } from '../../limits.ts';
-import { object, text } from '../../shapes/schema.ts';
+import { count, listOf, object, oneOf, text, textOrNull } from '../../shapes/schema.ts';
+import { TIME } from '../pieces.ts';
 import { resource, row } from '../row.ts';
 
 const media = 'text/event-stream';
@@ -10,6 +12,32 @@ const VERSION = {
 } as const;
 const TABLES = { ...text, says: 'Names of tables, separated by commas: sends only their changes' } as const;
 
+const OF_APP = { app: text, ts: TIME } as const;
+/** Of a handler of a draft: `name` is that of the error, `stack` has the frames of the app, and the first of them is parsed. */
+export const HANDLER_FAULT = object(
+  { tool: textOrNull, name: textOrNull, message: text, stack: listOf(text) },
+  { file: text, line: count, column: count },
+);
+const CHANGE_EVENTS = {
+  change: object({
+    ...OF_APP,
+    table: text,
+    tables: listOf(text),
+    action: text,
+    source: oneOf('handler', 'agent', 'external', 'automation'),
+    seq: count,
+  }),
+  reset: object({ ...OF_APP, seq: count }),
+  reload: object(OF_APP),
+  fault: HANDLER_FAULT,
+} as const;
+/** Of several queries: the place of the query that the event is about. */
+const PLACED = { index: count } as const;
+const QUERY_EVENTS = {
+  data: object({ data: {}, seq: count }, PLACED),
+  error: object({ isError: { const: true }, error: ERROR }, PLACED),
+} as const;
+
 export const followChanges = row({
   method: 'GET',
   path: '/svc/:id/_changes',
@@ -18,7 +46,7 @@ export const followChanges = row({
   does: 'Sends an event for each table that an action changed. See [the change stream](http-api.md#change-stream).',
   query: object({}, { tables: TABLES, version: VERSION }),
   headers: { 'last-event-id': 'The id of the last event that the client has: sends those after it' },
-  answer: { media },
+  answer: { media, events: CHANGE_EVENTS },
   errors: { UNKNOWN_APP: '', OVERLOADED: 'too many streams' },
   drafts:
     'It also has `event: reload` when the files changed, and `event: fault` for an error of a handler: `{ tool, name, message, stack, file?, line?, column? }`.',
@@ -46,7 +74,7 @@ export const followQueries = row({
     },
   ),
   headers: { 'last-event-id': 'The id of the last event that the client has: sends what differs from it' },
-  answer: { media },
+  answer: { media, events: { ...QUERY_EVENTS, ...CHANGE_EVENTS } },
   errors: {
     UNKNOWN_APP: '',
     NO_ACTIVE_VERSION: '',

@@ -228,7 +228,7 @@ export const runAutomation = row({
   body: object({}, { input: { ...ANY, says: 'What the handler gets as `input`' } }),
   answer: {
     status: 202,
-    json: object({ runId: text }),
+    json: { anyOf: [elsewhere(RUN, 'Of a run that has ended'), object({ runId: text })] },
     says: 'The run is stored.',
     also: { 200: 'With `wait` the [run](http-runs.md#show-a-run), which succeeded' },
   },
@@ -239,6 +239,7 @@ export const runAutomation = row({
     STORAGE_FULL: '',
     RUN_ABORTED: 'with `wait`, like the code of any other failure of the run: status 500, with `runId` beside `error`',
   },
+  runs: true,
   example: { runId: '019b7764-0c00-7a31-8f02-5d4e9a1c7b60' },
 });
 
@@ -365,6 +366,7 @@ export const receiveWebhook = row({
     HANDLER_ERROR: 'the run failed; `runId` is beside `error`',
     STORAGE_FULL: '',
   },
+  runs: true,
   example: { ok: true, runId: '019b7764-0c00-7a31-8f02-5d4e9a1c7b60' },
 });
 

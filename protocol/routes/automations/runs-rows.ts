@@ -81,6 +81,18 @@ export const NODE = object({
   usage: USAGE,
 });
 
+const { runId, ordinal, batchId, kind, name, args, startedAt } = NODE.properties;
+/** The events that followers of a run get, in this order; `run.end` is the last, and `missed` says how many are left out. */
+export const RUN_EVENTS = {
+  'run.start': object({ type: { const: 'run.start' }, run: RUN }),
+  'node.start': object({ type: { const: 'node.start' }, runId, ordinal, batchId, kind, name, args, startedAt }),
+  'node.delta': object({ type: { const: 'node.delta' }, runId, ordinal, delta: text }),
+  'node.end': object({ type: { const: 'node.end' }, node: NODE }),
+  log: object({ type: { const: 'log' }, runId, line: {} }),
+  'run.end': object({ type: { const: 'run.end' }, run: RUN }),
+  missed: object({ type: { const: 'missed' }, events: count }),
+} as const;
+
 const SUMS = {
   runs: { ...count, says: 'All that ended, also those aborted and skipped' },
   ok: count,
@@ -167,6 +179,7 @@ export const followRuns = row({
   query: object({}, FILTER),
   answer: {
     media: 'text/event-stream',
+    events: RUN_EVENTS,
     says: 'The events are those of [a run](#follow-a-run). A reader that was more than 256 KiB behind gets `missed`.',
   },
   errors: { OVERLOADED: 'there are too many streams' },
@@ -230,6 +243,7 @@ export const followRun = row({
   params: NAMED,
   answer: {
     media: 'text/event-stream',
+    events: RUN_EVENTS,
     says: `The stream opens with \`retry: 2000\`; a comment every 15 seconds keeps it alive. A client that opens it again when it ends must stop at \`run.end\`. The data of each event has its name as \`type\`:
 
 | \`event\` | Members of \`data\` |

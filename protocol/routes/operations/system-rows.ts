@@ -136,7 +136,7 @@ const STATUS_EXAMPLE = {
   },
 };
 
-const DOCUMENT = object({ openapi: text });
+const DOCUMENT = { ...object({ openapi: text }), additionalProperties: {} } as const;
 const DOCUMENT_EXAMPLE = { openapi: '3.1.0', info: { title: 'Todos', version: '1.0.0' }, paths: {} };
 
 /** An entry of a log, with further members of its own. */
@@ -192,6 +192,7 @@ export const readLogs = row({
   ),
   answer: {
     json: listOf(LOG_ENTRY),
+    events: { log: LOG_ENTRY },
     says: 'Entries have further members.',
     headers: {
       'log-cursor':
