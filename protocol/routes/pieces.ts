@@ -50,6 +50,11 @@ export function switched(says: string) {
   return { ...text, wanted: '1', says } as const;
 }
 
+/** `1,000`. `toLocaleString` would load the tables of all languages at each start. */
+export function thousands(count: number): string {
+  return String(count).replace(/\B(?=(?:\d{3})+$)/g, ',');
+}
+
 /** In milliseconds since the epoch. */
 export const TIME = { type: 'integer', wanted: 'a time in milliseconds since the epoch' } as const;
 export const TIME_OR_NULL = orNull(TIME);

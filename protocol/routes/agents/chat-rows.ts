@@ -2,7 +2,7 @@
 import { CHAT_MODES } from '../../agents/agents.ts';
 import { LIMITS } from '../../limits.ts';
 import { count, formatted, integer, listOf, type Of, object, oneOf, text, textOrNull } from '../../shapes/schema.ts';
-import { deleted, limitOf, newestFirst, OF_APP, TIME } from '../pieces.ts';
+import { deleted, limitOf, newestFirst, OF_APP, TIME, thousands } from '../pieces.ts';
 import { resource, row } from '../row.ts';
 import {
   EVENTS,
@@ -63,7 +63,7 @@ export const sendMessage = row({
     FORBIDDEN: 'with the `path` `runner`: it is not for pages',
     MODE_UNAVAILABLE: '',
     OVERLOADED: `${LIMITS.chatQueue} messages wait in this window, or there are ${LIMITS.chatTurns} turns`,
-    CONFLICT: `the window is full, or there are ${LIMITS.chatWindows.toLocaleString('en')} windows`,
+    CONFLICT: `the window is full, or there are ${thousands(LIMITS.chatWindows)} windows`,
     WINDOW_DAMAGED: '',
   },
   drafts: 'The agent has the tools and the data of the draft.',

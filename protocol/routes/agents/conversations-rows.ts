@@ -2,12 +2,12 @@
 import { LIMITS } from '../../limits.ts';
 import { count, listOf, type Of, object, orNull, text, textOrNull, words } from '../../shapes/schema.ts';
 import { FILE, FILE_EXAMPLE, NONE_MATCH, SHA256, UNCHANGED } from '../apps/files-rows.ts';
-import { deleted, limitOf, newestFirst, OF_APP, TIME } from '../pieces.ts';
+import { deleted, limitOf, newestFirst, OF_APP, TIME, thousands } from '../pieces.ts';
 import { resource, row } from '../row.ts';
 import { EVENTS, HISTORY_EXAMPLE, HISTORY_ROW, MESSAGE, OF_MESSAGE, OF_TURN, STATE, turnRows } from './turns-rows.ts';
 
 const [MiB, GiB] = [1024 ** 2, 1024 ** 3];
-const MOST = LIMITS.conversations.toLocaleString('en');
+const MOST = thousands(LIMITS.conversations);
 const WORDS = words(LIMITS.textChars);
 const CONVERSATION_ID = {
   ...WORDS,

@@ -16,7 +16,7 @@ import {
   typed,
   words,
 } from '../../shapes/schema.ts';
-import { deleted, OF_APP, sortedBy, switched, TIME } from '../pieces.ts';
+import { deleted, OF_APP, sortedBy, switched, TIME, thousands } from '../pieces.ts';
 import { resource, row } from '../row.ts';
 import { IN_SESSION, MIGRATIONS, PUBLIC, PUBLISHED, STAGED, STAGED_ERRORS } from './publications.ts';
 
@@ -221,7 +221,7 @@ export const showActivity = row({
   path: '/svc/_apps/:id/activity',
   needs: 'manage',
   title: 'Show the activity of an app',
-  does: `Answers with the app's state and its last hour. The points begin at the start of the gateway, and are kept for ${activityApps.toLocaleString('en')} apps.`,
+  does: `Answers with the app's state and its last hour. The points begin at the start of the gateway, and are kept for ${thousands(activityApps)} apps.`,
   answer: { json: ACTIVITY },
   errors: OF_APP,
   example: {

@@ -13,6 +13,7 @@ import {
   textOrNull,
   words,
 } from '../../shapes/schema.ts';
+import { thousands } from '../pieces.ts';
 import type { RowErrors } from '../row.ts';
 
 const { gitDiffLines, gitDiffBytes } = LIMITS;
@@ -98,7 +99,7 @@ export const WITHOUT_PATCH = {
   binary: { const: true },
   truncated: {
     const: true,
-    says: `Both versions of it have more than ${gitDiffLines.toLocaleString('en')} lines together, or all patches more than ${gitDiffBytes / 2 ** 20} MiB: lines are counted as if all had changed`,
+    says: `Both versions of it have more than ${thousands(gitDiffLines)} lines together, or all patches more than ${gitDiffBytes / 2 ** 20} MiB: lines are counted as if all had changed`,
   },
 } as const satisfies Record<string, Schema>;
 /** A file of the difference between two versions. */

@@ -11,7 +11,7 @@ import {
   WEBHOOKS,
   WITHOUT_PATCH,
 } from '../apps/publications.ts';
-import { deleted, newestFirst, TIME, TIME_OR_NULL } from '../pieces.ts';
+import { deleted, newestFirst, TIME, TIME_OR_NULL, thousands } from '../pieces.ts';
 import { resource, row } from '../row.ts';
 import {
   deleteSessionFile,
@@ -72,7 +72,7 @@ export const openSession = row({
   errors: {
     NO_GIT_STORE: '',
     INVALID_ID: '',
-    CONFLICT: `there is a session of this id, or there are ${LIMITS.sessions.toLocaleString('en')} sessions`,
+    CONFLICT: `there is a session of this id, or there are ${thousands(LIMITS.sessions)} sessions`,
     STORE_DAMAGED: '',
     STORAGE_FULL: '',
   },

@@ -3,7 +3,7 @@ import { WEBHOOK_ROUTE_PREFIX } from '../../automations/automation.ts';
 import { LIMITS } from '../../limits.ts';
 import { count, flag, integer, listOf, object, oneOf, type Schema, text, typed, words } from '../../shapes/schema.ts';
 import { IN_SESSION, PUBLISHED, STAGED, STAGED_ERRORS, STAGED_EXAMPLE, WEBHOOKS } from '../apps/publications.ts';
-import { deleted, elsewhere, OF_APP, sortedBy, switched, TIME } from '../pieces.ts';
+import { deleted, elsewhere, OF_APP, sortedBy, switched, TIME, thousands } from '../pieces.ts';
 import { type RowErrors, resource, row } from '../row.ts';
 import { RUN } from './runs-rows.ts';
 
@@ -112,7 +112,7 @@ export const UPCOMING = object({
   ),
   more: {
     ...flag,
-    says: `There are others: the whole answer has at most ${LIMITS.upcomingFiresTotal.toLocaleString('en')} times`,
+    says: `There are others: the whole answer has at most ${thousands(LIMITS.upcomingFiresTotal)} times`,
   },
 });
 

@@ -15,7 +15,7 @@ import {
   text,
   textOrNull,
 } from '../../shapes/schema.ts';
-import { elsewhere, limitOf, TIME, TIME_OR_NULL } from '../pieces.ts';
+import { elsewhere, limitOf, TIME, TIME_OR_NULL, thousands } from '../pieces.ts';
 import { type RowErrors, resource, row } from '../row.ts';
 
 export const RUN_ID = matching(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, 'the id of a run');
@@ -254,7 +254,7 @@ export const followRun = row({
 | \`node.end\` | \`node\` |
 | \`log\` | \`runId\`, \`line\`: an entry of the app's log, as in \`GET /svc/_logs\` |
 | \`run.end\` | \`run\`; the only event of a run that was skipped, or stopped before it started |
-| \`missed\` | \`events\`: the number of those that are left out, because of a current run only ${LIMITS.runEvents.toLocaleString('en')} events and ${LIMITS.runEventsBytes / 1024 ** 2} MiB are kept. See the nodes for calls that have ended |`,
+| \`missed\` | \`events\`: the number of those that are left out, because of a current run only ${thousands(LIMITS.runEvents)} events and ${LIMITS.runEventsBytes / 1024 ** 2} MiB are kept. See the nodes for calls that have ended |`,
   },
   errors: { ...KNOWN, OVERLOADED: 'there are too many streams' },
 });

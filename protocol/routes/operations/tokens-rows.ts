@@ -1,7 +1,7 @@
 /** The routes of tokens for programs (specification, "Tokens for programs"). */
 import { LIMITS } from '../../limits.ts';
 import { closed, integer, listOf, object, oneOf, orNull, type Schema, text, words } from '../../shapes/schema.ts';
-import { deleted, newestFirst, TIME, TIME_OR_NULL } from '../pieces.ts';
+import { deleted, newestFirst, TIME, TIME_OR_NULL, thousands } from '../pieces.ts';
 import { resource, row } from '../row.ts';
 
 const { programTokenNameChars, programTokenApps, programTokenDays } = LIMITS;
@@ -61,7 +61,7 @@ export const makeToken = row({
     UNKNOWN_APP: '',
     INVALID_ID: '',
     RESERVED_ID: '',
-    CONFLICT: `there are ${LIMITS.programTokens.toLocaleString('en')} tokens`,
+    CONFLICT: `there are ${thousands(LIMITS.programTokens)} tokens`,
     STORAGE_FULL: '',
   },
   example: { ...EXAMPLE, token: 'svct_5Jq0…' },
