@@ -19,13 +19,12 @@ const READ_MS = 5000;
 
 /** The automations of one app, or of all, kept up to date. */
 function useAutomations(app?: string): Polled<Automations> & { put: (row: AutomationRow) => void } {
-  const query = app === undefined ? '' : `?app=${encodeURIComponent(app)}`;
-  const read = usePolled((signal) => readAutomations(query, signal), `automations${query}`, READ_MS);
+  const read = usePolled((signal) => readAutomations(app, signal), `automations of ${app}`, READ_MS);
   /** Rows that an answer changed since the list was read. */
   const [changed, setChanged] = useState<{ of: Automations | undefined; rows: ReadonlyMap<string, AutomationRow> }>();
   const known = changed !== undefined && changed.of === read.value ? changed.rows : new Map<string, AutomationRow>();
   const put = (row: AutomationRow) => setChanged({ of: read.value, rows: new Map(known).set(row.ref, row) });
-  useRunsStream(query, read.reload, read.reload);
+  useRunsStream({ app }, read.reload, read.reload);
   const value = read.value && { ...read.value, rows: read.value.rows.map((row) => known.get(row.ref) ?? row) };
   return { ...read, value, put };
 }

@@ -1,17 +1,15 @@
 /** Reads the automations of one app, or of all. */
-import type { AutomationRow } from '../../protocol/answer-types.ts';
-import { get } from '../gateway.ts';
+import type { Received } from '../../protocol/routes/api.ts';
+import { gateway } from '../gateway.ts';
 
-/** An automation whose file is damaged. */
-type Fault = { ref: string; code: string; message: string; path?: string };
-export type Automations = { rows: AutomationRow[]; errors: Fault[]; total: number };
+export type Automations = Received<'GET /svc/_automations'>;
 
-/** Every page of them; `query` is empty or `?app=<id>`. */
-export async function readAutomations(query: string, signal: AbortSignal): Promise<Automations> {
-  const all = await get<Automations>(`/svc/_automations${query}`, signal);
+/** Every page of them: of one app, or of all. */
+export async function readAutomations(app: string | undefined, signal: AbortSignal): Promise<Automations> {
+  const read = (after?: string) => gateway.call('GET /svc/_automations', { query: { app, after } }, { signal });
+  const all = await read();
   while (all.rows.length < all.total) {
-    const after = encodeURIComponent(all.rows.at(-1)?.ref ?? '');
-    const page = await get<Automations>(`/svc/_automations${query}${query ? '&' : '?'}after=${after}`, signal);
+    const page = await read(all.rows.at(-1)?.ref);
     if (page.rows.length === 0) break;
     all.rows.push(...page.rows);
   }

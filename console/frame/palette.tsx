@@ -3,7 +3,7 @@ import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
 import type { AutomationRow, TemplateRow } from '../../protocol/answer-types.ts';
 import { go, useAddress } from '../address.ts';
 import { readAutomations } from '../automations/read-automation.ts';
-import { get } from '../gateway.ts';
+import { gateway as client } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';
 import { notifyProblem } from '../ui/notice.tsx';
@@ -20,8 +20,8 @@ const NONE: Lists = { automations: [], templates: [] };
 /** Names for runs and commands. A list that cannot be read is empty, and the rest is still found. */
 async function readLists(signal: AbortSignal): Promise<Lists> {
   const [automations, templates] = await Promise.allSettled([
-    readAutomations('', signal),
-    get<TemplateRow[]>('/svc/_templates', signal),
+    readAutomations(undefined, signal),
+    client.call('GET /svc/_templates', {}, { signal }),
   ]);
   return {
     automations: automations.status === 'fulfilled' ? automations.value.rows : [],

@@ -1,10 +1,11 @@
 /** A list of runs, newest first: those that fit a filter, followed while they go on. */
 import { useState } from 'preact/hooks';
 import type { ShownRun } from '../../protocol/answer-types.ts';
+import { RUN_STATES } from '../../protocol/automations/run-states.ts';
 import type { RunRecord } from '../../protocol/automations/runs.ts';
 import { outcomeOf } from '../../protocol/automations/runs.ts';
 import { hrefOf } from '../address.ts';
-import { get } from '../gateway.ts';
+import { gateway } from '../gateway.ts';
 import { usePolled } from '../polled.ts';
 import { notifyProblem } from '../ui/notice.tsx';
 import { Button, Card, Empty, Loading, Problem, State } from '../ui/parts.tsx';
@@ -18,19 +19,20 @@ export const FILTERS = ['app', 'ref', 'state'] as const;
 
 /** `query` has the filters; runs appear and change as they start and end. */
 export function RunList({ query }: { query: URLSearchParams }) {
-  const filter = new URLSearchParams(
-    FILTERS.flatMap((name) => (query.get(name) ? [[name, query.get(name) ?? '']] : [])),
-  );
-  const search = filter.toString();
-  const first = usePolled((signal) => get<ShownRun[]>(`/svc/_runs?limit=${PAGE}&${search}`, signal), search, 0);
+  const [app, ref, state] = FILTERS.map((name) => query.get(name) || undefined);
+  const search = [app, ref, state].join(' ');
+  const read = (more: { before?: string | undefined }, signal?: AbortSignal) => {
+    const filter = { app, ref, state: RUN_STATES.find((one) => one === state) };
+    return gateway.call('GET /svc/_runs', { query: { limit: PAGE, ...filter, ...more } }, { signal });
+  };
+  const first = usePolled((signal) => read({}, signal), search, 0);
   const [changed, setChanged] = useState<{ search: string; runs: readonly (ShownRun | RunRecord)[] }>();
   const [earlier, setEarlier] = useState<{ search: string; runs: readonly ShownRun[]; isAll: boolean }>();
   const streamed = changed?.search === search ? changed.runs : [];
   const before = earlier?.search === search ? earlier : { runs: [], isAll: false };
 
-  filter.delete('state');
   useRunsStream(
-    filter.size > 0 ? `?${filter}` : '',
+    { app, ref },
     (run) =>
       setChanged((last) => ({
         search,
@@ -40,20 +42,20 @@ export function RunList({ query }: { query: URLSearchParams }) {
   );
 
   if (!first.value) return first.error ? <Problem error={first.error} retry={first.reload} /> : <Loading />;
-  const runs = merged([...before.runs, ...first.value], streamed, query.get('state'));
+  const runs = merged([...before.runs, ...first.value], streamed, state);
   const isAll = before.isAll || (before.runs.length === 0 && first.value.length < PAGE);
   const more = () =>
-    get<ShownRun[]>(`/svc/_runs?limit=${PAGE}&${search}&before=${runs.at(-1)?.runId ?? ''}`).then(
+    read({ before: runs.at(-1)?.runId }).then(
       (page) => setEarlier({ search, runs: [...before.runs, ...page], isAll: page.length < PAGE }),
       notifyProblem,
     );
   if (runs.length === 0) {
     return (
-      <Empty title={search === '' ? 'No runs yet' : 'No runs match'}>
+      <Empty title={search.trim() === '' ? 'No runs yet' : 'No runs match'}>
         <p class="hint">A run is recorded each time an automation fires or an agent answers in a chat.</p>
-        {query.get('state') && (
+        {state && (
           <p>
-            <a href={hrefOf(['runs'], { app: query.get('app') ?? '', ref: query.get('ref') ?? '' })}>In every state</a>
+            <a href={hrefOf(['runs'], { app, ref })}>In every state</a>
           </p>
         )}
       </Empty>
@@ -81,12 +83,12 @@ export function RunList({ query }: { query: URLSearchParams }) {
 function merged(
   read: readonly ShownRun[],
   streamed: readonly (ShownRun | RunRecord)[],
-  state: string | null,
+  state: string | undefined,
 ): (ShownRun | RunRecord)[] {
   const runs = new Map<string, ShownRun | RunRecord>(streamed.map((run) => [run.runId, run]));
   for (const run of read) if (!runs.get(run.runId)?.endedAt) runs.set(run.runId, run);
   return [...runs.values()]
-    .filter((run) => state === null || state === '' || run.state === state)
+    .filter((run) => state === undefined || run.state === state)
     .sort((a, b) => (a.runId < b.runId ? 1 : -1));
 }
 

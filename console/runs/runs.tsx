@@ -63,8 +63,7 @@ function Filters({ query }: { query: URLSearchParams }) {
  * a browser chooses again at each letter that is typed.
  */
 function useAutomationOptions(app: string): Option[] {
-  const search = app === '' ? '' : `?app=${encodeURIComponent(app)}`;
-  const { value } = usePolled((signal) => readAutomations(search, signal), search, 0);
+  const { value } = usePolled((signal) => readAutomations(app || undefined, signal), app, 0);
   const options = (value?.rows ?? []).map(({ ref, id }): Option => [ref, app === '' ? ref : id]);
   return app === '' ? options : [...options, [`${app}/${CHAT_RUNS}`, 'Chat']];
 }

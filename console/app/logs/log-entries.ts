@@ -1,19 +1,19 @@
 /** The log of an app as the browser has it: what was before, what comes live, and earlier entries that were asked for. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import { EventStream } from '../../bridge/streams/event-stream.ts';
-import { type GatewayError, isSignedOut, request, SIGNED_IN } from '../../gateway.ts';
+import { addressOf, requestOf } from '../../../protocol/http/client.ts';
+import type { RowIn } from '../../../protocol/routes/api.ts';
+import { followed, type GatewayError, gateway, SIGNED_IN } from '../../gateway.ts';
 
 /** `seq` grows by one from entry to entry; earlier ones, read later, have smaller ones. */
 export type Entry = { seq: number; ts: number; text: string; members: Readonly<Record<string, unknown>> };
 
-export type Read = { ts: number; [member: string]: unknown };
+export type Read = RowIn<'GET /svc/_logs'>;
 /** `earlier` is the cursor of the page before, null when there is none. */
 export type Page = { rows: Read[]; earlier: string | null };
 
 const PAGE = 500;
 /** More are not kept in the page; the file has them. */
 export const MOST = 20_000;
-const RETRY_MS = 3000;
 /** Many lines in a moment are drawn together. */
 const DRAW_MS = 50;
 
@@ -29,8 +29,8 @@ type LogState = {
 
 const NONE: LogState = { entries: [], isRead: false, cursor: null, isLive: false, error: undefined };
 
-/** Reads and follows the log at `address` (`/svc/_logs?app=…`); with `until`, milliseconds, only what was before. */
-export function useLog(address: string, until: number | undefined): LogState & { earlier: () => Promise<void> } {
+/** Reads and follows the log of an app; with `until`, milliseconds, only what was before. */
+export function useLog(app: string, until: number | undefined): LogState & { earlier: () => Promise<void> } {
   const [state, setState] = useState<LogState>(NONE);
   const current = useRef(state);
   const change = useCallback((more: Partial<LogState>) => {
@@ -42,8 +42,6 @@ export function useLog(address: string, until: number | undefined): LogState & {
     current.current = NONE;
     setState(NONE);
     const abort = new AbortController();
-    let source: EventStream | undefined;
-    let retry: ReturnType<typeof setTimeout> | undefined;
     let drawing: ReturnType<typeof setTimeout> | undefined;
     let arrived: Read[] = [];
 
@@ -57,7 +55,7 @@ export function useLog(address: string, until: number | undefined): LogState & {
     /** After the stream is open, so that nothing falls between the two. */
     const read = async () => {
       try {
-        const { rows, earlier } = await readPage(address, until, abort.signal);
+        const { rows, earlier } = await readPage(app, until, abort.signal);
         const { isRead } = current.current;
         const missed = isRead ? await readBack(rows, earlier) : rows;
         change({
@@ -80,51 +78,48 @@ export function useLog(address: string, until: number | undefined): LogState & {
         missed.length < MOST &&
         unknownOf(current.current.entries, missed).length === missed.length
       ) {
-        const page = await readPage(address, cursor, abort.signal);
+        const page = await readPage(app, cursor, abort.signal);
         missed = [...page.rows, ...missed];
         cursor = page.earlier;
       }
       return missed;
     };
-    const follow = () => {
-      clearTimeout(retry);
-      if (isSignedOut()) return;
-      source?.close();
-      source = new EventStream(`${address}&follow=1`);
-      source.on('open', () => {
-        change({ isLive: true });
-        void read();
+    const follow = (): (() => void) =>
+      followed(addressOf('GET /svc/_logs', { query: { app, follow: '1' } }), {
+        onOpen: () => {
+          change({ isLive: true });
+          void read();
+        },
+        onLost: () => {
+          change({ isLive: false });
+          // There may be too many streams: what was before can be read all the same.
+          if (!current.current.isRead) void read();
+        },
+        onRefused: (error) => change({ isLive: false, ...(!current.current.isRead && { error }) }),
+        onEvent: ({ event, data }) => {
+          if (event !== 'log') return;
+          arrived.push(JSON.parse(data));
+          drawing ??= setTimeout(draw, DRAW_MS);
+        },
       });
-      source.on('error', () => {
-        change({ isLive: false });
-        if (source?.readyState !== EventStream.CLOSED) return;
-        // A refusal is told by what reads it.
-        if (!current.current.isRead) void read();
-        retry = setTimeout(follow, RETRY_MS);
-      });
-      source.on('log', ({ data }) => {
-        arrived.push(JSON.parse(data));
-        drawing ??= setTimeout(draw, DRAW_MS);
-      });
-    };
-    if (until === undefined) follow();
-    else void read();
-    const again = until === undefined ? follow : read;
-    addEventListener(SIGNED_IN, again);
+    const end = until === undefined ? follow() : undefined;
+    if (end === undefined) {
+      void read();
+      addEventListener(SIGNED_IN, read);
+    }
     return () => {
+      end?.();
       abort.abort();
-      source?.close();
-      clearTimeout(retry);
       clearTimeout(drawing);
-      removeEventListener(SIGNED_IN, again);
+      removeEventListener(SIGNED_IN, read);
     };
-  }, [address, until, change]);
+  }, [app, until, change]);
 
   const earlier = useCallback(async () => {
     const { cursor } = current.current;
     if (cursor === null) return;
     try {
-      const page = await readPage(address, cursor);
+      const page = await readPage(app, cursor);
       const { entries } = current.current;
       if (current.current.cursor !== cursor) return;
       const from = (entries[0]?.seq ?? 0) - page.rows.length;
@@ -133,15 +128,15 @@ export function useLog(address: string, until: number | undefined): LogState & {
     } catch (error) {
       change({ error: error as GatewayError });
     }
-  }, [address, change]);
+  }, [app, change]);
 
   return { ...state, earlier };
 }
 
 /** The last entries, or those before a time or a cursor. */
-export async function readPage(address: string, before?: number | string, signal?: AbortSignal): Promise<Page> {
-  const place = before === undefined ? '' : `&before=${before}`;
-  const response = await request(`${address}&limit=${PAGE}${place}`, signal ? { signal } : {});
+export async function readPage(app: string, before?: number | string, signal?: AbortSignal): Promise<Page> {
+  const query = { app, limit: PAGE, before: before?.toString() };
+  const response = await gateway.open(requestOf('GET /svc/_logs', { query }, { signal }));
   return { rows: await response.json(), earlier: response.headers.get('log-cursor') };
 }
 

@@ -1,6 +1,5 @@
 /** What an app's handlers logged: live, by level, text, call and time. */
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { route } from '../../../protocol/http/addresses.ts';
 import { type Address, go, hrefOf } from '../../address.ts';
 import { Button, Empty, Loading, Problem, State } from '../../ui/parts.tsx';
 import { clock, plural } from '../../words.ts';
@@ -28,7 +27,7 @@ function filterOf({ query }: Address): Filter {
 export function LogsView({ app, address }: AppViewProps) {
   const filter = filterOf(address);
   const { until } = filter;
-  const log = useLog(`/svc/_logs?app=${route`${app.id}`}`, until);
+  const log = useLog(app.id, until);
   const [pausedAt, setPausedAt] = useState<number>();
   const { entries } = log;
   const show = useCallback(
