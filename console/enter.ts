@@ -3,14 +3,20 @@
  * ticket with the console's page key: the cookie alone would not do. At the origin of an app or draft it gives the ticket,
  * which is in the fragment of its address, for a session: the cookie, and the page key, which it keeps.
  */
+import type { ErrorBody } from '../protocol/errors.ts';
+import type { Received, Sent } from '../protocol/routes/api.ts';
 import { keepPageKey, keyHeaders, withPageKey } from './bridge/page-key.ts';
 
 const UNKEPT = 'The browser did not keep the session. Does it block cookies?';
 
-type Answer = { url?: string; pageKey?: string; to?: string; error?: { message: string } };
+type Answer = Received<'POST /svc/_enter'> | { error: ErrorBody };
+type Session = Received<'GET /svc/_session'>;
 
-const post = (body: object): Promise<Response> =>
+/** Without the client of the console, which would make this page several times as large. */
+const post = (body: Sent<'POST /svc/_enter'>['body']): Promise<Response> =>
   fetch('/svc/_enter', { method: 'POST', headers: keyHeaders(), body: JSON.stringify(body) });
+
+const reasonIn = (answer: Answer): string => ('error' in answer ? answer.error.message : 'This did not work.');
 
 /** Goes nowhere by itself any more: what failed once would fail again. */
 function stop(message: string, again: string): void {
@@ -22,24 +28,24 @@ function stop(message: string, again: string): void {
 
 async function ask(to: string): Promise<void> {
   const response = await post({ to });
-  const { url, error } = (await response.json()) as Answer;
+  const answer = (await response.json()) as Answer;
   // Whoever signs in there is sent on.
   if (response.status === 401) location.replace(`/svc/#enter=${encodeURIComponent(to)}`);
-  else if (url === undefined) stop(error?.message ?? 'This did not work.', '/svc/');
-  else location.replace(withPageKey(url));
+  else if ('url' in answer) location.replace(withPageKey(answer.url));
+  else stop(reasonIn(answer), '/svc/');
 }
 
 async function enter(ticket: string): Promise<void> {
   // A ticket is used once, and is of no use in the history.
   history.replaceState(null, '', '/svc/_enter');
   const response = await post({ ticket });
-  const { pageKey, to, error } = (await response.json()) as Answer;
+  const answer = (await response.json()) as Answer;
   const again = `/svc/_enter?to=${encodeURIComponent(`${location.origin}/`)}`;
-  if (pageKey === undefined || to === undefined) return stop(error?.message ?? 'This did not work.', again);
-  keepPageKey(pageKey);
+  if (!('pageKey' in answer)) return stop(reasonIn(answer), again);
+  keepPageKey(answer.pageKey);
   const session = await fetch('/svc/_session', { headers: keyHeaders() });
-  if (((await session.json()) as { signedIn?: boolean }).signedIn !== true) return stop(UNKEPT, again);
-  location.replace(withPageKey(to));
+  if (((await session.json()) as Partial<Session>).signedIn !== true) return stop(UNKEPT, again);
+  location.replace(withPageKey(answer.to));
 }
 
 const to = new URLSearchParams(location.search).get('to');

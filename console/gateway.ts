@@ -1,11 +1,5 @@
-/** Asks the gateway: the client of the console, streams that a view follows while it is shown, and requests by their paths. */
-import {
-  type Answer,
-  type CallOptions,
-  type FollowOptions,
-  GatewayClient,
-  type Request,
-} from '../protocol/http/client.ts';
+/** Asks the gateway: the client of the console, and streams that a view follows while it is shown. */
+import { type FollowOptions, GatewayClient } from '../protocol/http/client.ts';
 import type { ServerSentEvent } from '../protocol/http/event-stream.ts';
 import type { GatewayError } from '../protocol/http/gateway-error.ts';
 import { isSignedOut, SIGNED_IN, TRANSPORT } from './fetch-transport.ts';
@@ -51,19 +45,3 @@ export function followed(address: string, { onEvent, onRefused, ...options }: Fo
     removeEventListener(SIGNED_IN, follow);
   };
 }
-
-/** The whole response, for what is not JSON. Rejects with a `GatewayError` unless it succeeded. */
-export const request = (path: string, more: Partial<Request> = {}): Promise<Response & Answer> =>
-  gateway.open({ method: 'GET', path, ...more });
-
-export const get = <T>(path: string, signal?: AbortSignal): Promise<T> => gateway.get(path, { signal });
-
-export const post = <T>(path: string, content: unknown = {}, options: CallOptions = {}): Promise<T> =>
-  gateway.post(path, content, options);
-
-export const put = <T>(path: string, content: unknown, options: CallOptions = {}): Promise<T> =>
-  gateway.put(path, content, options);
-
-export const patch = <T>(path: string, value: unknown): Promise<T> => gateway.patch(path, value);
-
-export const remove = <T>(path: string): Promise<T> => gateway.delete(path);

@@ -1,6 +1,7 @@
 /** The console: signs in and draws the view that the address names. */
 import { render } from 'preact';
 import { useCallback, useEffect, useState } from 'preact/hooks';
+import { addressOf } from '../protocol/http/client.ts';
 import { Frame } from './frame/frame.tsx';
 import { SignIn } from './frame/sign-in.tsx';
 import { type GatewayError, SIGNED_OUT, setSignedOut } from './gateway.ts';
@@ -14,7 +15,7 @@ const NOT_STORED = 'The browser did not store the session. Does it block cookies
 
 /** Where a person reads why there is no way to an address. */
 const explained = (address: string) => (error: GatewayError) => {
-  if (error.status === 400) return `/svc/_enter?to=${encodeURIComponent(address)}`;
+  if (error.status === 400) return addressOf('GET /svc/_enter', { query: { to: address } });
   throw error;
 };
 

@@ -1,15 +1,11 @@
 /** The browser's session: whether there is one, signing in and out, and where the address asked to go on to. */
+import { requestOf } from '../protocol/http/client.ts';
 import { refusal } from '../protocol/http/gateway-error.ts';
+import type { Received, Sent } from '../protocol/routes/api.ts';
 import { keepPageKey, withPageKey } from './bridge/page-key.ts';
-import { GatewayError, get, post, remove } from './gateway.ts';
+import { GatewayError, gateway } from './gateway.ts';
 
-/** `place` is what this origin may do; `console` the address of the console, or null. */
-export type Session = {
-  signedIn: boolean;
-  expiresAt?: number;
-  place: 'console' | 'app' | 'draft' | 'shared' | 'loopback';
-  console: string | null;
-};
+export type Session = Received<'GET /svc/_session'>;
 
 /** An app, or a draft of one. */
 const PAGE = /^(?:_draft\/[A-Za-z0-9][A-Za-z0-9_-]{0,63}\/)?[a-z0-9][a-z0-9_-]{0,62}$/;
@@ -47,14 +43,14 @@ function onwardOf(fragment: URLSearchParams): string | null {
  * within 30 seconds.
  */
 export async function wayTo(page: string): Promise<string> {
-  const { url } = await post<{ url: string }>('/svc/_enter', { to: page });
-  return withPageKey(url);
+  const answer = await gateway.call('POST /svc/_enter', { body: { to: page } });
+  return withPageKey((answer as Extract<typeof answer, { url: string }>).url);
 }
 
 /** Resolves to null where the gateway's host asks who calls, and there are no sessions. */
 export async function readSession(): Promise<Session | null> {
   try {
-    return await get<Session>('/svc/_session');
+    return await gateway.call('GET /svc/_session');
   } catch (error) {
     if (error instanceof GatewayError && error.status === 404) return null;
     throw error;
@@ -66,7 +62,8 @@ const PROGRAM = 'svct_';
 
 export const signIn = (token: string): Promise<void> =>
   open(
-    { headers: { authorization: `Bearer ${token}` } },
+    {},
+    { authorization: `Bearer ${token}` },
     token.startsWith(PROGRAM)
       ? 'This is the token of a program, and the gateway does not know it any more. Sign in with the access token, which “svc token” prints, or with a link of “svc open”.'
       : 'The gateway does not know this token. It may have been rotated.',
@@ -74,21 +71,25 @@ export const signIn = (token: string): Promise<void> =>
 
 export const followLink = (code: string): Promise<void> =>
   open(
-    { body: JSON.stringify({ link: code }) },
+    { link: code },
+    {},
     'This link was already used or has expired. Get a new one with “svc open”, or paste the access token.',
   );
 
-/** Rejects with `unknown` where the gateway does not know what it was given. */
-async function open(init: RequestInit, unknown: string): Promise<void> {
-  const response = await fetch('/svc/_session', { method: 'POST', ...init });
+type Shown = Sent<'POST /svc/_session'>['body'];
+
+/** Not by the client, for which no session is left then. Rejects with `unknown` where the gateway does not know what it was given. */
+async function open(shown: Shown, headers: Record<string, string>, unknown: string): Promise<void> {
+  const { method, path, json } = requestOf('POST /svc/_session', { body: shown });
+  const response = await fetch(path, { method, headers, body: JSON.stringify(json) });
   if (response.status === 401) throw new Error(unknown);
   const answer = await response.json().catch(() => null);
   if (!response.ok) throw refusal(response.status, answer);
-  keepPageKey((answer as { pageKey: string }).pageKey);
+  keepPageKey((answer as Received<'POST /svc/_session'>).pageKey);
 }
 
 /** Ends this sign-in, at the origins of apps too. */
 export async function signOut(): Promise<void> {
-  await remove('/svc/_session');
+  await gateway.call('DELETE /svc/_session');
   keepPageKey(null);
 }

@@ -6,7 +6,7 @@ import { type Address, hrefOf } from '../address.ts';
 import { AutomationList } from '../automations/automation-list.tsx';
 import { NewLink } from '../automations/automation-parts.tsx';
 import { lazy } from '../frame/lazy.tsx';
-import { get, post } from '../gateway.ts';
+import { gateway } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';
 import { Minted } from '../ui/minted.tsx';
@@ -43,18 +43,19 @@ const VIEWS: Record<AppViewId, ComponentType<AppViewProps>> = {
 
 /** The app by its own description, where its record may not be read. */
 async function describedApp(id: string, signal: AbortSignal): Promise<AppDetail> {
-  const { data } = await post<{ data: Manifest }>('/svc/_tool/svc_describe', { app: id }, { signal });
+  const { data } = await gateway.call('POST /svc/_tool/svc_describe', { body: { app: id } }, { signal });
+  const manifest = data as Extract<typeof data, Manifest>;
   return {
-    ...{ id, name: data.name, version: '', kind: 'app', backend: 'tarball', status: 'active', activeVersion: '' },
+    ...{ id, name: manifest.name, version: '', kind: 'app', backend: 'tarball', status: 'active', activeVersion: '' },
     ...{ registeredAt: 0, updatedAt: 0, queries: 0, actions: 0, automations: 0 },
-    manifest: data,
+    manifest,
   };
 }
 
 export function AppView({ id, address }: { id: string; address: Address }) {
   const { isShared } = useGateway();
   const load = (signal: AbortSignal) =>
-    isShared ? describedApp(id, signal) : get<AppDetail>(route`/svc/_apps/${id}`, signal);
+    isShared ? describedApp(id, signal) : gateway.call('GET /svc/_apps/:id', { params: { id } }, { signal });
   const { value: app, error, reload } = usePolled(load, `${id} ${isShared}`);
   const views = APP_VIEWS.filter(({ id: view }) => !isShared || SHARED_VIEWS.has(view));
   const current = address.parts[2] ?? views[0]?.id ?? '';

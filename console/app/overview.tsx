@@ -3,7 +3,7 @@ import type { ActivityAnswer } from '../../protocol/answer-types.ts';
 import { route } from '../../protocol/http/addresses.ts';
 import { hrefOf } from '../address.ts';
 import { lazy } from '../frame/lazy.tsx';
-import { get } from '../gateway.ts';
+import { gateway } from '../gateway.ts';
 import { usePolled } from '../polled.ts';
 import { CopyField } from '../ui/copy.tsx';
 import { PageFrame } from '../ui/page-frame.tsx';
@@ -18,8 +18,9 @@ const READ_MS = 5000;
 const ActivityCharts = lazy(async () => (await import('./activity-charts.tsx')).ActivityCharts);
 
 export function Overview({ app, reload: reloadApp }: AppViewProps) {
-  const address = route`/svc/_apps/${app.id}/activity`;
-  const { value, error, reload } = usePolled((signal) => get<ActivityAnswer>(address, signal), address, READ_MS);
+  const { id } = app;
+  const read = (signal: AbortSignal) => gateway.call('GET /svc/_apps/:id/activity', { params: { id } }, { signal });
+  const { value, error, reload } = usePolled(read, id, READ_MS);
   const reloadAll = () => {
     reload();
     reloadApp();

@@ -1,13 +1,12 @@
 /** Restarts an app, then reads its state again. */
-import { route } from '../../protocol/http/addresses.ts';
-import { post } from '../gateway.ts';
+import { gateway } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { notify } from '../ui/notice.tsx';
 import { useWork, type Work } from '../work.ts';
 import type { AppDetail } from './views.ts';
 
 export async function restartApp({ id, name }: Pick<AppDetail, 'id' | 'name'>): Promise<void> {
-  await post(route`/svc/_apps/${id}/restart`);
+  await gateway.call('POST /svc/_apps/:id/restart', { params: { id } });
   notify(`${name} is restarted.`);
 }
 
@@ -16,11 +15,11 @@ export function useRestart(
   reload: () => void,
 ): Pick<Work, 'isBusy' | 'error'> & { restart: () => Promise<void> } {
   const { isBusy, error, run } = useWork();
-  const gateway = useGateway();
+  const { reload: reloadGateway } = useGateway();
   const restart = async () => {
     if (!(await run(() => restartApp(app)))) return;
     reload();
-    gateway.reload();
+    reloadGateway();
   };
   return { isBusy, error, restart };
 }

@@ -1,10 +1,14 @@
 /** The views of one app, what each is given, and the order of their tabs; the first is shown when the address names none. */
-import type { AppRecord } from '../../protocol/answer-types.ts';
 import type { Manifest } from '../../protocol/manifest.ts';
+import type { Received } from '../../protocol/routes/api.ts';
 import type { Address } from '../address.ts';
 
-/** The app's record, as `GET /svc/_apps/:id` answers: with its manifest, and the address of its page where it has one. */
-export type AppDetail = AppRecord & { manifest: Manifest; page?: string };
+/** The app's record, with its manifest, and the address of its page where it has one. */
+export type AppDetail = Received<'GET /svc/_apps/:id'>;
+
+/** The tools of the app; none while no version is live. */
+export const toolsIn = ({ manifest }: AppDetail): Pick<Manifest, 'queries' | 'actions'> =>
+  manifest ?? { queries: [], actions: [] };
 
 /** `reload` reads the record again: after something that changes it. */
 export type AppViewProps = { app: AppDetail; address: Address; reload: () => void };

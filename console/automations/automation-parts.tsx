@@ -1,9 +1,8 @@
 /** Parts of an automation wherever it is shown: its switch, its webhook's address, and a button that runs it now. */
 import { useState } from 'preact/hooks';
 import type { AutomationRow, ShownTrigger } from '../../protocol/answer-types.ts';
-import { route } from '../../protocol/http/addresses.ts';
 import { go, hrefOf } from '../address.ts';
-import { post } from '../gateway.ts';
+import { gateway } from '../gateway.ts';
 import { runHref } from '../runs/run-words.ts';
 import { scheduleWords } from '../schedule-words.ts';
 import { CopyField } from '../ui/copy.tsx';
@@ -53,12 +52,12 @@ export function triggerWords(trigger: ShownTrigger): string {
 
 /** Switches it on or off; resolves to its new row. */
 export const toggled = ({ app, id, enabled }: Pick<AutomationRow, 'app' | 'id' | 'enabled'>): Promise<AutomationRow> =>
-  post(route`/svc/_automations/${app}/${id}/enabled`, { enabled: !enabled });
+  gateway.call('POST /svc/_automations/:app/:id/enabled', { params: { app, id }, body: { enabled: !enabled } });
 
 /** Fires it now and shows the run. */
 export async function runNow({ app, id }: Pick<AutomationRow, 'app' | 'id'>, input?: unknown): Promise<void> {
-  const body = input === undefined ? {} : { input };
-  const { runId } = await post<{ runId: string }>(route`/svc/_automations/${app}/${id}/run`, body);
+  const sent = { params: { app, id }, body: { input } };
+  const { runId } = await gateway.call('POST /svc/_automations/:app/:id/run', sent);
   go(runHref(runId));
 }
 

@@ -1,10 +1,9 @@
 /** One automation: what fires it and when next, how its webhook is called, a run by hand with an input, and its latest runs. */
 import { useState } from 'preact/hooks';
 import type { AutomationRow, ShownTrigger } from '../../protocol/answer-types.ts';
-import { automationFile, type NewWebhook } from '../../protocol/automations/automation.ts';
-import { route } from '../../protocol/http/addresses.ts';
+import { automationFile } from '../../protocol/automations/automation.ts';
 import { hrefOf } from '../address.ts';
-import { get, post } from '../gateway.ts';
+import { gateway } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';
 import { RunList } from '../runs/run-list.tsx';
@@ -21,11 +20,9 @@ import { TestCall } from './test-call.tsx';
 
 export function AutomationView({ app, id }: { app: string; id: string }) {
   const ref = `${app}/${id}`;
-  const {
-    value: row,
-    error,
-    reload,
-  } = usePolled((signal) => get<AutomationRow>(route`/svc/_automations/${app}/${id}`, signal), ref);
+  const read = (signal: AbortSignal) =>
+    gateway.call('GET /svc/_automations/:app/:id', { params: { app, id } }, { signal });
+  const { value: row, error, reload } = usePolled(read, ref);
   const fires = usePolled((signal) => nextFires(app, id, signal), `${ref} ${row?.nextRunAt}`, 0);
   // Also when a version without it goes live while this view is open.
   if (error?.code === 'UNKNOWN_AUTOMATION' || error?.code === 'UNKNOWN_APP') {
@@ -120,7 +117,7 @@ function Webhook({ row, trigger, onChange }: { row: AutomationRow; trigger: Show
     setWaiting(true);
     try {
       const body = { ref: row.ref, ...(!isPending && { renew: true }) };
-      const { webhooks } = await keeping(post<{ webhooks: NewWebhook[] }>('/svc/_automations/_provision', body));
+      const { webhooks } = await keeping(gateway.call('POST /svc/_automations/_provision', { body }));
       showMinted(row.app, webhooks, { renewed: !isPending });
       onChange();
     } catch (error) {

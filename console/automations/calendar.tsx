@@ -1,7 +1,7 @@
 /** When the schedules fire in the next days, with a column for each day. */
 import { useState } from 'preact/hooks';
 import type { UpcomingAnswer } from '../../protocol/answer-types.ts';
-import { get } from '../gateway.ts';
+import { gateway } from '../gateway.ts';
 import { usePolled } from '../polled.ts';
 import { Button, Empty, Loading, Problem } from '../ui/parts.tsx';
 import { plural } from '../words.ts';
@@ -21,7 +21,7 @@ export function Calendar() {
   const [weeks, setWeeks] = useState(1);
   const days = Math.min(31, weeks * DAYS);
   const { value, error, reload } = usePolled(
-    (signal) => get<UpcomingAnswer>(`/svc/_automations/_upcoming?days=${days}`, signal),
+    (signal) => gateway.call('GET /svc/_automations/_upcoming', { query: { days } }, { signal }),
     `upcoming ${days}`,
     READ_MS,
   );
@@ -106,9 +106,6 @@ function Day({ rows, day }: { rows: readonly Shown[]; day: string }) {
 
 /** The next times of one automation. */
 export async function nextFires(app: string, id: string, signal: AbortSignal): Promise<number[]> {
-  const { rows } = await get<UpcomingAnswer>(
-    `/svc/_automations/_upcoming?days=31&app=${encodeURIComponent(app)}`,
-    signal,
-  );
+  const { rows } = await gateway.call('GET /svc/_automations/_upcoming', { query: { days: 31, app } }, { signal });
   return rows.find((row) => row.id === id)?.fires.slice(0, 5) ?? [];
 }

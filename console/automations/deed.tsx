@@ -3,7 +3,7 @@
 import { hrefOf } from '../address.ts';
 import { escaped, InputForm, JsonField } from '../app/tools/fields.tsx';
 import { initialOf, shapeOf } from '../app/tools/input-shape.ts';
-import type { AppDetail } from '../app/views.ts';
+import { type AppDetail, toolsIn } from '../app/views.ts';
 import { Field } from '../ui/parts.tsx';
 import { actionHandler, agentHandler } from './handler-texts.ts';
 import { Radios } from './radios.tsx';
@@ -23,11 +23,11 @@ export type Deed = {
   purpose: string;
 };
 
-const actionOf = ({ manifest }: AppDetail, name: string) => manifest.actions.find((one) => one.name === name);
+const actionOf = (app: AppDetail, name: string) => toolsIn(app).actions.find((one) => one.name === name);
 const inputOf = (app: AppDetail, name: string): unknown => initialOf(shapeOf(actionOf(app, name)?.input), true) ?? {};
 
 export function newDeed(app: AppDetail): Deed {
-  const action = app.manifest.actions[0]?.name ?? '';
+  const action = toolsIn(app).actions[0]?.name ?? '';
   return { kind: 'agent', prompt: '', action, input: inputOf(app, action), takesBody: false, purpose: '' };
 }
 
@@ -59,7 +59,7 @@ export function DeedFields({ app, deed, isWebhook, issues, onChange }: Props) {
   const { kind, prompt, purpose } = deed;
   const change = (changed: Partial<Deed>) => onChange({ ...deed, ...changed });
   const kinds = Object.fromEntries(
-    Object.entries(KINDS).filter(([id]) => id !== 'action' || app.manifest.actions.length > 0),
+    Object.entries(KINDS).filter(([id]) => id !== 'action' || toolsIn(app).actions.length > 0),
   ) as typeof KINDS;
   return (
     <div class="stack">
@@ -119,7 +119,7 @@ function ActionFields({ app, deed, isWebhook, issues, onChange }: Props) {
           value={action}
           onChange={({ currentTarget: { value } }) => change({ action: value, input: inputOf(app, value) })}
         >
-          {app.manifest.actions.map(({ name }) => (
+          {toolsIn(app).actions.map(({ name }) => (
             <option key={name} value={name}>
               {name}
             </option>

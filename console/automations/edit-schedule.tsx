@@ -1,12 +1,11 @@
 /** Changes when an automation fires, in a draft: its schedules, of which there may be several. */
 import { useState } from 'preact/hooks';
-import type { AppRecord, AutomationRow } from '../../protocol/answer-types.ts';
+import type { AutomationRow } from '../../protocol/answer-types.ts';
 import type { CronTrigger } from '../../protocol/automations/automation.ts';
 import { automationFile } from '../../protocol/automations/automation.ts';
-import { route } from '../../protocol/http/addresses.ts';
 import { go, hrefOf } from '../address.ts';
-import { readFile, readSessions, type Source, writeFile } from '../app/code/code-session.ts';
-import { get, post } from '../gateway.ts';
+import { openDraft, readFile, readSessions, type Source, writeFile } from '../app/code/code-session.ts';
+import { gateway } from '../gateway.ts';
 import { usePolled } from '../polled.ts';
 import { notify } from '../ui/notice.tsx';
 import { Button, Dialog, Field, Loading, Problem } from '../ui/parts.tsx';
@@ -23,7 +22,7 @@ type EditProps = { row: Pick<AutomationRow, 'app' | 'id' | 'name'>; onClose: () 
 async function textIn(app: string, session: string, file: string, signal: AbortSignal): Promise<string> {
   let source: Source = { app, version: null, session };
   if (session === '') {
-    const { activeVersion } = await get<AppRecord>(route`/svc/_apps/${app}`, signal);
+    const { activeVersion } = await gateway.call('GET /svc/_apps/:id', { params: { id: app } }, { signal });
     source = { app, version: activeVersion ?? '', session: null };
   }
   return (await readFile(source, file)).text ?? '';
@@ -80,7 +79,7 @@ function Schedules({ row: { app, name }, session, file, text }: SchedulesProps) 
   const problem = schedules.map((one) => problemOf(one, gatewayZone)).find((one) => one !== null) ?? null;
   const save = () =>
     run(async () => {
-      const draft = session === '' ? (await post<{ sessionId: string }>('/svc/_sessions')).sessionId : session;
+      const draft = session === '' ? await openDraft() : session;
       const source: Source = { app, version: null, session: draft };
       // As it is in the draft now: somebody may have published or saved another one meanwhile.
       const now = await readFile(source, file);

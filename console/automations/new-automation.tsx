@@ -1,12 +1,10 @@
 /** Makes an automation without an editor: its name, what fires it and what it does; its files are then in a draft. */
 import { useState } from 'preact/hooks';
 import type { AppRecord } from '../../protocol/answer-types.ts';
-import { route } from '../../protocol/http/addresses.ts';
-import type { SessionRow } from '../../supervisor/authoring/sessions.ts';
 import { go, hrefOf } from '../address.ts';
-import { readSessions } from '../app/code/code-session.ts';
+import { readSessions, type SessionRow } from '../app/code/code-session.ts';
 import type { AppDetail } from '../app/views.ts';
-import { get, post } from '../gateway.ts';
+import { gateway } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { idOf } from '../home/app-names.ts';
 import { usePolled } from '../polled.ts';
@@ -94,7 +92,10 @@ function NotHere({ wanted, app }: { wanted: string | null; app: AppRecord | unde
 
 function OfApp({ app }: { app: string }) {
   const read = async (signal: AbortSignal) => {
-    const [detail, drafts] = await Promise.all([get<AppDetail>(route`/svc/_apps/${app}`, signal), readSessions(app)]);
+    const [detail, drafts] = await Promise.all([
+      gateway.call('GET /svc/_apps/:id', { params: { id: app } }, { signal }),
+      readSessions(app),
+    ]);
     return { detail, drafts };
   };
   const { value, error, reload } = usePolled(read, `new automation ${app}`, 0);
@@ -127,12 +128,15 @@ function Form({ detail, drafts }: { detail: AppDetail; drafts: readonly SessionR
     const triggers = way === 'schedule' ? [triggerOf(schedule)] : way === 'webhook' ? [webhookOf(sender)] : [];
     const manifest = { name: name.trim(), prompt, enabled: isOn, triggers, ...(requires && { requires }) };
     await run(async () => {
-      const made = await post<{ sessionId: string }>('/svc/_automations', {
-        ...{ app: detail.id, id, manifest, handler },
-        ...(session !== '' && { sessionId: session }),
-      });
+      const body = { app: detail.id, id, manifest, handler, sessionId: session || undefined };
+      const made = await gateway.call('POST /svc/_automations', { body });
       notify(`“${name.trim()}” is in a draft. Look at its files, then publish them.`);
-      go(hrefOf(['apps', detail.id, 'code'], { session: made.sessionId, file: `automations/${id}/handler.js` }));
+      go(
+        hrefOf(['apps', detail.id, 'code'], {
+          session: made.sessionId ?? undefined,
+          file: `automations/${id}/handler.js`,
+        }),
+      );
     });
   };
   return (

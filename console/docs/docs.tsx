@@ -1,7 +1,8 @@
 /** The documents of the gateway, as they came with it: a list of them, and one of them. */
 import { useEffect, useRef } from 'preact/hooks';
+import { requestOf } from '../../protocol/http/client.ts';
 import { type Address, hrefOf } from '../address.ts';
-import { request } from '../gateway.ts';
+import { gateway } from '../gateway.ts';
 import { usePolled } from '../polled.ts';
 import { Empty, Loading, Problem } from '../ui/parts.tsx';
 import { documentOf } from './document.ts';
@@ -11,8 +12,10 @@ import { DOCUMENTS, documentHref } from './help-pages.ts';
 export function DocsView({ address: { parts, query } }: { address: Address }) {
   const name = parts[1] ?? 'console';
   const part = query.get('part');
-  const load = async (signal: AbortSignal) =>
-    await (await request(`/svc/_docs/${encodeURIComponent(name)}.md`, { signal })).text();
+  const load = async (signal: AbortSignal) => {
+    const file = `${name}.md`;
+    return await (await gateway.open(requestOf('GET /svc/_docs/:file', { params: { file } }, { signal }))).text();
+  };
   const { value: text, error, reload } = usePolled(load, `document ${name}`, 0);
   const place = useRef<HTMLElement>(null);
   useEffect(() => {

@@ -2,11 +2,12 @@
 import type { ComponentChildren } from 'preact';
 import type { AppRecord, AutomationRow, TemplateRow } from '../../protocol/answer-types.ts';
 import { route } from '../../protocol/http/addresses.ts';
+import { addressOf } from '../../protocol/http/client.ts';
 import { go, hrefOf } from '../address.ts';
 import { restartApp } from '../app/restart-app.ts';
 import { runNow, toggled } from '../automations/automation-parts.tsx';
 import { documentHref } from '../docs/help-pages.ts';
-import { post } from '../gateway.ts';
+import { gateway as client } from '../gateway.ts';
 import type { GatewayState } from '../gateway-state.tsx';
 import { NewApp, type Way } from '../home/new-app.tsx';
 import { chooseTheme, readTheme, type Theme } from '../theme.ts';
@@ -47,7 +48,13 @@ export function commandsOf(context: CommandContext): Entry[] {
       command(`theme ${theme}`, text, 'Console', 'change colours dark mode light mode auto', () => chooseTheme(theme)),
     ),
     link('help', 'Help', 'Documents', 'documentation docs guide manual how', documentHref(['console'])),
-    link('api', 'Open the API description', 'OpenAPI', 'documentation docs http routes', '/svc/_openapi.json'),
+    link(
+      'api',
+      'Open the API description',
+      'OpenAPI',
+      'documentation docs http routes',
+      addressOf('GET /svc/_openapi.json'),
+    ),
     ...(signOut === null ? [] : [command('sign out', 'Sign out', 'Console', 'log out leave', signOut)]),
     ...sorted.flatMap((app) => (isShared ? pageOf(app) : urgent.includes(app) ? [] : ofApp(app, context))),
   ];
@@ -65,7 +72,7 @@ function ofGateway({ ask, templates }: CommandContext): Entry[] {
     newApp('new address', 'New app from an address', 'address'),
     command('backup', 'Back up now', 'System', 'take make a backup save', async () => {
       go(hrefOf(['system', 'backups']));
-      await post('/svc/_backups/files');
+      await client.call('POST /svc/_backups/files');
       notify('The backup is being made.');
     }),
     ...templates.map(({ id, name }) => newApp(`new ${id}`, `New app from ${name}`, 'template', id)),

@@ -3,8 +3,8 @@ import { useEffect, useState } from 'preact/hooks';
 import type { AppRecord, AutomationRow, ShownRun } from '../../protocol/answer-types.ts';
 import { RUN_STATES } from '../../protocol/automations/run-states.ts';
 import { CHAT_RUNS } from '../../protocol/automations/runs.ts';
-import { route } from '../../protocol/http/addresses.ts';
-import { get } from '../gateway.ts';
+import type { Sent } from '../../protocol/routes/api.ts';
+import { gateway } from '../gateway.ts';
 import { runHref } from '../runs/run-words.ts';
 import { ago } from '../words.ts';
 import { type Entry, fits, wordsOf } from './palette-entries.ts';
@@ -27,34 +27,30 @@ const ANY_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
 type Known = { apps: readonly AppRecord[]; automations: readonly AutomationRow[] };
 
-/**
- * The request for the latest runs that the words may mean, with the narrowest filter that the words identify. The other words are
- * looked for in the answer.
- */
-function runsAddress(words: readonly string[], { apps, automations }: Known): string {
+/** The run of an id, or the latest ones that a filter leaves. */
+type Meant = { runId: string } | { query: Sent<'GET /svc/_runs'>['query'] };
+
+/** The runs that the words may mean, by the narrowest filter that the words identify. The other words are looked for in the answer. */
+function meantBy(words: readonly string[], { apps, automations }: Known): Meant {
   const [whole = ''] = words;
-  if (words.length === 1 && whole.length === ANY_ID.length && ID.test(whole)) return route`/svc/_runs/${whole}`;
-  const query = new URLSearchParams({ limit: String(words.length === 0 ? SHOWN : READ) });
+  if (words.length === 1 && whole.length === ANY_ID.length && ID.test(whole)) return { runId: whole };
+  const limit = words.length === 0 ? SHOWN : READ;
   const isName = (word: string) =>
     [...apps.map(({ id, name }) => ({ text: name, aside: id })), ...automations.map((row) => entryOfRow(row, []))].some(
       (entry) => fits(entry, [word]),
     );
   const state = RUN_STATES.find((one) => words.some((word) => isState(one, word) && !isName(word)));
-  if (state) query.set('state', state);
   const rest = words.filter((word) => !state || !isState(state, word));
   const named = rest.length === 0 ? [] : automations.filter((row) => fits(entryOfRow(row, apps), rest));
   const owners = new Set(named.map(({ app }) => app));
   const meant = apps.filter(({ id, name }) => rest.some((word) => word === id || word === name.toLowerCase()));
   const [only] = named;
-  if (only && named.length === 1 && meant.length === 0) query.set('ref', only.ref);
-  else if (meant.length === 1) query.set('app', meant[0]!.id);
-  else if (only && owners.size === 1) query.set('app', only.app);
-  else {
-    // Ids begin with their time: those with this beginning follow the last that could have it.
-    const id = rest.find((word) => ID.test(word));
-    if (id) query.set('before', id + ANY_ID.slice(id.length));
-  }
-  return `/svc/_runs?${query}`;
+  if (only && named.length === 1 && meant.length === 0) return { query: { limit, state, ref: only.ref } };
+  if (meant.length === 1) return { query: { limit, state, app: meant[0]!.id } };
+  if (only && owners.size === 1) return { query: { limit, state, app: only.app } };
+  // Ids begin with their time: those with this beginning follow the last that could have it.
+  const id = rest.find((word) => ID.test(word));
+  return { query: { limit, state, before: id && id + ANY_ID.slice(id.length) } };
 }
 
 const isState = (state: ShownRun['state'], word: string): boolean =>
@@ -85,34 +81,38 @@ function entryOf(run: ShownRun, { apps, automations }: Known): Entry {
 }
 
 /** Finds nothing for a run that is not kept, and where the request is refused. */
-const find = (address: string, signal: AbortSignal): Promise<readonly ShownRun[]> =>
-  get<ShownRun | ShownRun[]>(address, signal).then(
-    (answer) => (Array.isArray(answer) ? answer : [answer]),
-    () => [],
-  );
+async function find(meant: Meant, signal: AbortSignal): Promise<readonly ShownRun[]> {
+  try {
+    if ('runId' in meant) return [await gateway.call('GET /svc/_runs/:runId', { params: meant }, { signal })];
+    return await gateway.call('GET /svc/_runs', meant, { signal });
+  } catch {
+    return [];
+  }
+}
 
 /**
  * The latest runs that fit the typed words. The gateway is asked when typing pauses, and not again for words that mean the same. Until
  * the answer comes, runs of the answer before that still fit are shown. Null: this origin may not ask.
  */
 export function useFoundRuns(sought: string, known: Known | null): { entries: Entry[]; isReading: boolean } {
-  const [found, setFound] = useState<{ address: string; runs: readonly ShownRun[] }>();
+  const [found, setFound] = useState<{ key: string; runs: readonly ShownRun[] }>();
   const words = wordsOf(sought);
-  const address = known === null ? null : runsAddress(words, known);
+  const meant = known && meantBy(words, known);
+  const key = JSON.stringify(meant);
   useEffect(() => {
-    if (address === null || found?.address === address) return;
+    if (meant === null || found?.key === key) return;
     const abort = new AbortController();
     const ask = async () => {
-      const runs = await find(address, abort.signal);
-      if (!abort.signal.aborted) setFound({ address, runs });
+      const runs = await find(meant, abort.signal);
+      if (!abort.signal.aborted) setFound({ key, runs });
     };
     const timer = setTimeout(() => void ask(), found === undefined ? 0 : PAUSE_MS);
     return () => {
       clearTimeout(timer);
       abort.abort();
     };
-  }, [address]);
+  }, [key]);
   if (known === null) return { entries: [], isReading: false };
   const entries = (found?.runs ?? []).map((run) => entryOf(run, known)).filter((entry) => fits(entry, words));
-  return { entries: entries.slice(0, SHOWN), isReading: found?.address !== address };
+  return { entries: entries.slice(0, SHOWN), isReading: found?.key !== key };
 }

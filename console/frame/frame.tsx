@@ -2,11 +2,11 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import type { AppRecord } from '../../protocol/answer-types.ts';
-import { withQuery } from '../../protocol/http/addresses.ts';
+import type { DescribedApp } from '../../protocol/routes/apps/tools-rows.ts';
 import type { SystemStatus } from '../../protocol/routes/operations/system-rows.ts';
 import { type Address, hrefOf, useAddress } from '../address.ts';
 import { helpAbout } from '../docs/help-pages.ts';
-import { GatewayError, gateway, get, post } from '../gateway.ts';
+import { GatewayError, gateway } from '../gateway.ts';
 import { GatewayContext, type GatewayState } from '../gateway-state.tsx';
 import { isDiskNearlyFull } from '../home/attention.tsx';
 import { Home } from '../home/home.tsx';
@@ -47,8 +47,8 @@ async function readGateway(signal: AbortSignal): Promise<Read> {
   if (!isShared) {
     try {
       const [apps, system] = await Promise.all([
-        gateway.pages<AppRecord>((last) => get(withQuery('/svc/_apps', { after: last?.id }), signal)),
-        get<SystemStatus>('/svc/_system', signal),
+        gateway.all('GET /svc/_apps', {}, ({ id }) => ({ after: id }), { signal }),
+        gateway.call('GET /svc/_system', {}, { signal }),
       ]);
       return { apps, system, isShared };
     } catch (error) {
@@ -56,26 +56,29 @@ async function readGateway(signal: AbortSignal): Promise<Read> {
       isShared = true;
     }
   }
-  const { data } = await post<{ data: { apps: Described[] } }>('/svc/_tool/svc_describe', {}, { signal });
-  return { apps: data.apps.map(recordOf), system: undefined, isShared };
+  const { data } = await gateway.call('POST /svc/_tool/svc_describe', {}, { signal });
+  const { apps } = data as Extract<typeof data, { apps: DescribedApp[] }>;
+  return { apps: apps.map(recordOf), system: undefined, isShared };
 }
 
-type Described = { app: string; name: string; description?: string; queries: unknown[]; actions: unknown[] };
-
-const recordOf = ({ app, name, description, queries, actions }: Described): AppRecord => ({
-  id: app,
-  name,
+const recordOf = (described: DescribedApp): AppRecord => ({
+  ...('error' in described ? { name: described.app, queries: 0, actions: 0 } : toldOf(described)),
+  id: described.app,
   version: '',
-  ...(description !== undefined && { description }),
   kind: 'app',
   backend: 'tarball',
   status: 'active',
   activeVersion: '',
   registeredAt: 0,
   updatedAt: 0,
+  automations: 0,
+});
+
+const toldOf = ({ name, description, queries, actions }: Exclude<DescribedApp, { error: object }>) => ({
+  name,
+  ...(description !== undefined && { description }),
   queries: queries.length,
   actions: actions.length,
-  automations: 0,
 });
 
 export function Frame({ session, onSignedOut }: { session: Session | null; onSignedOut: () => void }) {

@@ -1,7 +1,8 @@
 /** Loads the code of a view when the view is first shown. */
 import type { ComponentType, JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { BACK, request, unreachable } from '../gateway.ts';
+import { requestOf } from '../../protocol/http/client.ts';
+import { BACK, gateway, unreachable } from '../gateway.ts';
 import { Button, Loading, Problem } from '../ui/parts.tsx';
 
 const RETRY_MS = 3000;
@@ -61,7 +62,9 @@ export function lazy<Props extends object>(load: () => Promise<ComponentType<Pro
 async function reasonOf(load: () => unknown): Promise<Error> {
   const [part] = PART.exec(String(load)) ?? [];
   try {
-    await request(part === undefined ? '/svc/_session' : `/svc/_console/${part}`, { method: 'HEAD' });
+    const asked =
+      part === undefined ? requestOf('GET /svc/_session') : requestOf('GET /svc/_console/:part', { params: { part } });
+    await gateway.open({ ...asked, method: 'HEAD' });
     return new Error(UNREAD);
   } catch (error) {
     const { status } = error as { status?: number };

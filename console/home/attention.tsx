@@ -3,9 +3,10 @@ import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { AppRecord, ShownRun } from '../../protocol/answer-types.ts';
 import { outcomeOf } from '../../protocol/automations/runs.ts';
+import type { RowIn } from '../../protocol/routes/api.ts';
 import { hrefOf } from '../address.ts';
 import { restartApp } from '../app/restart-app.ts';
-import { get } from '../gateway.ts';
+import { gateway } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';
 import { nameOfRun, runHref } from '../runs/run-words.ts';
@@ -20,14 +21,14 @@ const SHOWN = 6;
 const LEAST_BYTES = 2 ** 30;
 const LEAST_SHARE = 0.05;
 
-type Token = { id: string; name: string; expiresAt: number | null };
+type Token = RowIn<'GET /svc/_tokens'>;
 /** `failed` has the failed runs of the last day for each automation that has not succeeded since. */
 type Read = { failed: ShownRun[][]; tokens: Token[] };
 
 async function read(signal: AbortSignal): Promise<Read> {
   const [failed, tokens] = await Promise.all([
-    get<ShownRun[]>('/svc/_runs?failing=1&limit=500', signal),
-    get<Token[]>('/svc/_tokens', signal),
+    gateway.call('GET /svc/_runs', { query: { failing: '1', limit: 500 } }, { signal }),
+    gateway.call('GET /svc/_tokens', {}, { signal }),
   ]);
   return { failed: [...Map.groupBy(failed, ({ ref }) => ref).values()], tokens };
 }

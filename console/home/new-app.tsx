@@ -1,11 +1,11 @@
 /** Makes an app: from a template, blank, from an archive, or from the address of one. What was typed stays when it is refused. */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { TemplateRow } from '../../protocol/answer-types.ts';
-import type { NewWebhook } from '../../protocol/automations/automation.ts';
-import { route } from '../../protocol/http/addresses.ts';
+import { addressOf, type CallOptions } from '../../protocol/http/client.ts';
 import { freeName } from '../../protocol/ids.ts';
+import type { Received } from '../../protocol/routes/api.ts';
 import { go, hrefOf } from '../address.ts';
-import { get, post } from '../gateway.ts';
+import { gateway } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';
 import { keeping, showMinted } from '../ui/minted.tsx';
@@ -25,7 +25,7 @@ const WAYS: [Way, string][] = [
 const ZIP = /\.zip$/i;
 
 /** What the gateway answers; `webhooks` have secrets that no other answer has. */
-type Made = { id?: string; app?: string; webhooks: NewWebhook[] };
+type Made = Received<'POST /svc/_apps' | 'POST /svc/_apps/_import'>;
 
 /** What was typed or chosen; `name` and `id` are undefined until somebody typed them. */
 type Typed = { name?: string; id?: string; file?: File; url: string };
@@ -76,7 +76,7 @@ function Templates({ wanted, onChosen }: TemplatesProps) {
     value: templates,
     error,
     reload,
-  } = usePolled((signal) => get<TemplateRow[]>('/svc/_templates', signal), 'templates', 0);
+  } = usePolled((signal) => gateway.call('GET /svc/_templates', {}, { signal }), 'templates', 0);
   const list = useRef<HTMLUListElement>(null);
   const isRead = templates !== undefined;
   useEffect(() => {
@@ -103,7 +103,8 @@ function Templates({ wanted, onChosen }: TemplatesProps) {
 
 function Picture({ template: { id, name, source } }: { template: TemplateRow }) {
   if (source !== 'bundled') return <Tile id={id} name={name} />;
-  return <img src={route`/svc/_console/preview-${id}.png`} alt="" loading="lazy" width="480" height="300" />;
+  const src = addressOf('GET /svc/_console/:part', { params: { part: `preview-${id}.png` } });
+  return <img src={src} alt="" loading="lazy" width="480" height="300" />;
 }
 
 function contents({ queries, actions, automations, source }: TemplateRow): string {
@@ -155,26 +156,32 @@ function NewForm({ way, template, typed, onTyped, onBack, onMade }: NewFormProps
   const make = (work: () => Promise<Made>) =>
     run(async () => {
       setDone(undefined);
-      const { id: madeId, app, webhooks } = await keeping(work());
-      const made = madeId ?? app ?? id;
+      const answer = await keeping(work());
+      const made = 'app' in answer ? answer.app : answer.id;
       reload();
-      showMinted(made, webhooks);
+      showMinted(made, answer.webhooks);
       notify(`${made} is live.`);
       onMade();
       go(hrefOf(['apps', made]));
     });
-  const send = (address: string) => {
+  /** Calls `work` with the chosen file, and with what goes along with it. */
+  const withFile = async (work: (file: File, options: CallOptions) => Promise<Made>) => {
     if (file === undefined) throw new Error('Choose a file.');
     const type = ZIP.test(file.name) ? 'application/zip' : 'application/gzip';
-    const onSent = (sent: number) => setDone(sent / file.size);
-    return post<Made>(address, file, { headers: { 'content-type': type }, onSent });
+    return await work(file, { headers: { 'content-type': type }, onSent: (sent) => setDone(sent / file.size) });
   };
+  const upload = () =>
+    withFile((body, options) => gateway.call('POST /svc/_apps/:id/upload', { params: { id }, body }, options));
   const called = name.trim() === '' ? {} : { name: name.trim() };
   const works: Record<Way, () => Promise<Made>> = {
-    template: () => post('/svc/_apps/_clone', { templateId: template?.id, id, ...called, publish: true }),
-    blank: () => post('/svc/_apps', { id, ...called, publish: true }),
-    import: () => send(`/svc/_apps/_import?${new URLSearchParams({ id, ...called })}`),
-    address: () => post('/svc/_apps/_fetch', { url: url.trim(), id, ...called }),
+    template: () => {
+      const body = { templateId: template?.id ?? '', id, ...called, publish: true };
+      return gateway.call('POST /svc/_apps/_clone', { body });
+    },
+    blank: () => gateway.call('POST /svc/_apps', { body: { id, ...called, publish: true } }),
+    import: () =>
+      withFile((body, options) => gateway.call('POST /svc/_apps/_import', { query: { id, ...called }, body }, options)),
+    address: () => gateway.call('POST /svc/_apps/_fetch', { body: { url: url.trim(), id, ...called } }),
   };
   const problemAt = (field: string) => (error?.path === field ? error.message : undefined);
   const isAtField = error?.path === 'id' || error?.path === 'name' || (error?.path === 'url' && way === 'address');
@@ -220,7 +227,7 @@ function NewForm({ way, template, typed, onTyped, onBack, onMade }: NewFormProps
       </Field>
       {isTaken && (
         <p class="line">
-          <Button disabled={isBusy} onClick={() => void make(() => send(route`/svc/_apps/${id}/upload`))}>
+          <Button disabled={isBusy} onClick={() => void make(upload)}>
             Make it the next version of {id}
           </Button>
         </p>

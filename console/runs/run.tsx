@@ -1,12 +1,11 @@
 /** One run: what fired it, what it called and for how long, what it logged, and how it ended. */
 import { useState } from 'preact/hooks';
 import { CHAT_RUNS, outcomeOf, type RunRecord } from '../../protocol/automations/runs.ts';
-import { route } from '../../protocol/http/addresses.ts';
-import { go, hrefOf } from '../address.ts';
+import { hrefOf } from '../address.ts';
 import type { Entry } from '../app/logs/log-entries.ts';
 import { LogLine, stackOf } from '../app/logs/log-lines.tsx';
-import { automationHref } from '../automations/automation-parts.tsx';
-import { get, post } from '../gateway.ts';
+import { automationHref, runNow } from '../automations/automation-parts.tsx';
+import { gateway } from '../gateway.ts';
 import { Located } from '../ui/located.tsx';
 import { notifyProblem } from '../ui/notice.tsx';
 import { Button, Card, Empty, Facts, Loading, Problem, State } from '../ui/parts.tsx';
@@ -37,12 +36,12 @@ export function RunView({ runId }: { runId: string }) {
   };
   const isChat = run.automation === CHAT_RUNS;
   const stack = stackOfError(run, lines);
+  const cancel = () => gateway.call('POST /svc/_runs/:runId/cancel', { params: { runId } });
   /** Reads the whole input first: lists have only its beginning. */
   const again = () =>
     attempt(async () => {
-      const { input } = await get<RunRecord>(route`/svc/_runs/${runId}`);
-      const made = await post<{ runId: string }>(route`/svc/_automations/${run.app}/${run.automation}/run`, { input });
-      go(runHref(made.runId));
+      const { app, automation: id, input } = await gateway.call('GET /svc/_runs/:runId', { params: { runId } });
+      await runNow({ app, id }, input);
     });
   return (
     <div class="run-view">
@@ -51,7 +50,7 @@ export function RunView({ runId }: { runId: string }) {
         <State state={run.state} />
         <span class="line heading-end">
           {run.endedAt === null && (
-            <Button disabled={isWaiting} onClick={() => void attempt(() => post(route`/svc/_runs/${runId}/cancel`))}>
+            <Button disabled={isWaiting} onClick={() => void attempt(cancel)}>
               Cancel this run
             </Button>
           )}

@@ -1,8 +1,7 @@
 /** Backups: the schedule and how the last ones went, those that are kept, one made now, and how to restore one. */
 import { useEffect, useState } from 'preact/hooks';
-import { route } from '../../protocol/http/addresses.ts';
 import type { BackupFile, BackupStatus } from '../../protocol/routes/operations/backups-rows.ts';
-import { get, post, put, remove } from '../gateway.ts';
+import { gateway } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';
 import { scheduleWords } from '../schedule-words.ts';
@@ -19,8 +18,8 @@ type Read = { status: BackupStatus; files: BackupFile[] };
 
 const read = async (signal: AbortSignal): Promise<Read> => {
   const [status, files] = await Promise.all([
-    get<BackupStatus>('/svc/_backups', signal),
-    get<BackupFile[]>('/svc/_backups/files', signal),
+    gateway.call('GET /svc/_backups', {}, { signal }),
+    gateway.call('GET /svc/_backups/files', {}, { signal }),
   ]);
   return { status, files };
 };
@@ -33,7 +32,7 @@ export function Backups() {
   const { status, files } = value;
   const make = () =>
     work.run(async () => {
-      await post('/svc/_backups/files');
+      await gateway.call('POST /svc/_backups/files');
       reload();
     });
   return (
@@ -126,7 +125,7 @@ function FileRow({ file: { name, file, bytes: size, madeAt, damaged } }: { file:
   const [verifiedAt, setVerifiedAt] = useState(madeAt);
   const verify = () =>
     run(async () => {
-      await post(route`/svc/_backups/files/${name}/verify`);
+      await gateway.call('POST /svc/_backups/files/:name/verify', { params: { name } });
       setVerifiedAt(Date.now());
     });
   return (
@@ -189,13 +188,13 @@ function Schedule({ status, onDone, onClose }: { status: BackupStatus; onDone: (
   const set = async (event: Event) => {
     event.preventDefault();
     const body = { cron: cron.trim(), keep: Number(keep), ...(dir.trim() !== '' && { dir: dir.trim() }) };
-    if (!(await run(() => put('/svc/_backups', body)))) return;
+    if (!(await run(() => gateway.call('PUT /svc/_backups', { body })))) return;
     notify('Backups are made on schedule.');
     onDone();
     onClose();
   };
   const end = async () => {
-    if (!(await run(() => remove('/svc/_backups')))) return;
+    if (!(await run(() => gateway.call('DELETE /svc/_backups')))) return;
     notify('Backups on schedule are off. Existing backups stay.');
     onDone();
     onClose();

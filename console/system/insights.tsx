@@ -1,7 +1,7 @@
 /** What the runs of the last days did and cost: by day, automation and model. */
 import { CHAT_RUNS, type Insights, type RunSums } from '../../protocol/automations/runs.ts';
 import { go, hrefOf } from '../address.ts';
-import { get } from '../gateway.ts';
+import { gateway } from '../gateway.ts';
 import { usePolled } from '../polled.ts';
 import { Chart, WHOLE_STEPS } from '../ui/chart.tsx';
 import { Card, Empty, Facts, Loading, Problem } from '../ui/parts.tsx';
@@ -24,7 +24,7 @@ export function InsightsView({ query }: { query: URLSearchParams }) {
   const asked = Number(query.get('days') ?? 30);
   const days = CHOICES.includes(asked) ? asked : 30;
   const { value, error, reload } = usePolled(
-    (signal) => get<Insights>(`/svc/_insights?days=${days}`, signal),
+    (signal) => gateway.call('GET /svc/_insights', { query: { days } }, { signal }),
     `insights ${days}`,
     READ_MS,
   );

@@ -1,7 +1,7 @@
 /** Notices: the ways by which they reach people and how each does, a test, and the browsers that show them. */
 import { useState } from 'preact/hooks';
 import type { ChannelStatus, TestResult } from '../../protocol/routes/operations/notices-rows.ts';
-import { get, post } from '../gateway.ts';
+import { gateway } from '../gateway.ts';
 import { usePolled } from '../polled.ts';
 import { notify } from '../ui/notice.tsx';
 import { Button, Card, Confirm, Loading, Problem, State } from '../ui/parts.tsx';
@@ -20,7 +20,7 @@ type Read = { channels: ChannelStatus[]; agreement: Agreement };
 
 async function read(signal: AbortSignal): Promise<Read> {
   const [{ channels }, agreement] = await Promise.all([
-    get<{ channels: ChannelStatus[] }>('/svc/_notices', signal),
+    gateway.call('GET /svc/_notices', {}, { signal }),
     readAgreement(),
   ]);
   return { channels, agreement };
@@ -34,7 +34,7 @@ export function NoticesView() {
   const { channels, agreement } = value;
   const test = () =>
     work.run(async () => {
-      const { results } = await post<{ results: TestResult[] }>('/svc/_notices/test');
+      const { results } = await gateway.call('POST /svc/_notices/test');
       setResults(new Map(results.map((result) => [result.channel, result])));
       const failed = results.filter(({ ok }) => !ok).length;
       notify(

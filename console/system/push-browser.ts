@@ -1,6 +1,6 @@
 /** Lets this browser show the gateway's notices, through the one service worker of the console (specification, "Notices"). */
 import { PUSH_WORKER } from '../../protocol/notice.ts';
-import { post, remove } from '../gateway.ts';
+import { gateway } from '../gateway.ts';
 
 /** `impossible` with the reason: the browser cannot, or must not here. */
 export type Agreement =
@@ -26,7 +26,7 @@ export async function readAgreement(): Promise<Agreement> {
 export async function agree(): Promise<void> {
   if ((await Notification.requestPermission()) !== 'granted')
     throw new Error('The browser was not allowed to show notices. Its settings for this site can change that.');
-  const { publicKey } = await post<{ publicKey: string }>('/svc/_notices/push-key');
+  const { publicKey } = await gateway.call('POST /svc/_notices/push-key');
   await navigator.serviceWorker.register(PUSH_WORKER).catch((cause: unknown) => {
     // The gateway serves it at the console's own address only.
     throw new Error('Notices are not possible at this address. Open the console at its own one.', { cause });
@@ -35,12 +35,13 @@ export async function agree(): Promise<void> {
   // One that was made with an earlier key of the gateway gets nothing.
   await (await pushManager.getSubscription())?.unsubscribe();
   const subscription = await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: publicKey });
-  await post('/svc/_notices/browsers', { subscription: subscription.toJSON(), name: nameOfBrowser() });
+  const body = { subscription: { ...subscription.toJSON() }, name: nameOfBrowser() };
+  await gateway.call('POST /svc/_notices/browsers', { body });
 }
 
 /** Ends the agreement of a browser in the gateway's list; `isThis`, and here. */
 export async function endAgreement(id: string, isThis: boolean): Promise<void> {
-  await remove(`/svc/_notices/browsers/${encodeURIComponent(id)}`);
+  await gateway.call('DELETE /svc/_notices/browsers/:id', { params: { id } });
   if (!isThis) return;
   const registration = await navigator.serviceWorker.getRegistration(PUSH_WORKER);
   await (await registration?.pushManager.getSubscription())?.unsubscribe();

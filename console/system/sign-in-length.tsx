@@ -1,13 +1,11 @@
 /** How long browsers stay signed in: shown, and changed unless the configuration says it. */
-import type { SignInLength } from '../../protocol/routes/operations/sign-in-rows.ts';
-import { get, put } from '../gateway.ts';
+import { gateway } from '../gateway.ts';
 import { usePolled } from '../polled.ts';
 import { notify } from '../ui/notice.tsx';
 import { Card, Loading, Problem } from '../ui/parts.tsx';
 import { plural } from '../words.ts';
 import { useWork } from '../work.ts';
 
-const ADDRESS = '/svc/_session/length';
 const DAY = 24;
 /** In hours. */
 const CHOICES = [12, DAY, 7 * DAY, 30 * DAY, 90 * DAY];
@@ -15,13 +13,14 @@ const CHOICES = [12, DAY, 7 * DAY, 30 * DAY, 90 * DAY];
 const shown = (hours: number): string => (hours % DAY === 0 ? plural(hours / DAY, 'day') : plural(hours, 'hour'));
 
 export function SignInView() {
-  const { value, error, reload } = usePolled((signal) => get<SignInLength>(ADDRESS, signal), ADDRESS, 0);
+  const read = (signal: AbortSignal) => gateway.call('GET /svc/_session/length', {}, { signal });
+  const { value, error, reload } = usePolled(read, 'sign-in length', 0);
   const work = useWork();
   if (!value) return error ? <Problem error={error} retry={reload} /> : <Loading />;
   const { hours, setBy } = value;
   const choose = (chosen: number) =>
     work.run(async () => {
-      await put(ADDRESS, { hours: chosen });
+      await gateway.call('PUT /svc/_session/length', { body: { hours: chosen } });
       notify(`Browsers that sign in from now on stay so for ${shown(chosen)}.`);
       reload();
     });

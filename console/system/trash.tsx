@@ -1,10 +1,8 @@
 /** The trash: removed apps that are still kept, restored or deleted for good. */
 import { useState } from 'preact/hooks';
 import type { TrashRow } from '../../protocol/answer-types.ts';
-import { route, withQuery } from '../../protocol/http/addresses.ts';
-import { PAGE_ROWS } from '../../protocol/http/list-pages.ts';
 import { hrefOf } from '../address.ts';
-import { gateway as client, get, post, remove } from '../gateway.ts';
+import { gateway } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';
 import { notify } from '../ui/notice.tsx';
@@ -13,22 +11,22 @@ import { ago, ahead, bytes, clock, plural } from '../words.ts';
 
 /** Newest first. */
 const readTrash = (signal: AbortSignal): Promise<TrashRow[]> =>
-  client.pages((last?: TrashRow) => get(withQuery('/svc/_trash', { limit: PAGE_ROWS, before: last?.id }), signal));
+  gateway.all('GET /svc/_trash', {}, ({ id }) => ({ before: id }), { signal });
 
 export function Trash() {
   const { value: rows, error, reload } = usePolled(readTrash, 'trash', 0);
-  const gateway = useGateway();
+  const { reload: reloadGateway } = useGateway();
   const [restoring, setRestoring] = useState<TrashRow>();
   const [deleting, setDeleting] = useState<readonly TrashRow[]>();
   const restore = async ({ id, app, name }: TrashRow) => {
-    await post(route`/svc/_trash/${id}/restore`);
+    await gateway.call('POST /svc/_trash/:id/restore', { params: { id } });
     notify(`${name} (${app}) is restored.`);
     reload();
-    gateway.reload();
+    reloadGateway();
   };
   const removeAll = async (going: readonly TrashRow[]) => {
     try {
-      for (const { id } of going) await remove(route`/svc/_trash/${id}`);
+      for (const { id } of going) await gateway.call('DELETE /svc/_trash/:id', { params: { id } });
       notify(`${plural(going.length, 'removed app')} deleted for good.`);
     } finally {
       reload();

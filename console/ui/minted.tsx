@@ -1,9 +1,11 @@
 /** Webhooks that a publication made: their addresses, and secrets, which no other answer has, until the user has kept them. */
 import { useEffect, useId, useReducer, useRef } from 'preact/hooks';
-import type { NewWebhook } from '../../protocol/automations/automation.ts';
+import type { Received } from '../../protocol/routes/api.ts';
 import { hrefOf } from '../address.ts';
 import { CopyField } from './copy.tsx';
 import { Button } from './parts.tsx';
+
+type NewWebhook = Received<'POST /svc/_automations/_provision'>['webhooks'][number];
 
 /** App → webhooks that the user has not confirmed yet: leaving a view must not lose a secret. */
 const unkept = new Map<string, readonly NewWebhook[]>();

@@ -2,7 +2,7 @@
 import type { ButtonHTMLAttributes, ComponentChildren } from 'preact';
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { AppRecord } from '../../protocol/answer-types.ts';
-import { route } from '../../protocol/http/addresses.ts';
+import { addressOf } from '../../protocol/http/client.ts';
 import { type Tone, toneOf } from '../../protocol/text/states.ts';
 import { signedAddress } from '../bridge/page-key.ts';
 import type { GatewayError } from '../gateway.ts';
@@ -16,10 +16,10 @@ type TileProps = Pick<AppRecord, 'id' | 'name'> & { icon?: true | undefined; act
 /** The picture of an app, or its letter in a colour of its own. */
 export function Tile({ id, name, icon, activeVersion = null }: TileProps) {
   const [isBroken, setBroken] = useState(false);
-  const address = useMemo(
-    () => (icon && activeVersion ? signedAddress(route`/svc/_apps/${id}/icon?version=${activeVersion}`) : null),
-    [id, icon, activeVersion],
-  );
+  const address = useMemo(() => {
+    const sent = { params: { id }, query: { version: activeVersion ?? undefined } };
+    return icon && activeVersion ? signedAddress(addressOf('GET /svc/_apps/:id/icon', sent)) : null;
+  }, [id, icon, activeVersion]);
   if (address !== null && !isBroken)
     return <img class="tile" src={address} alt="" loading="lazy" decoding="async" onError={() => setBroken(true)} />;
   return (

@@ -1,8 +1,8 @@
 /** Files that go with the next message: chosen, pasted or dropped, uploaded at once, and listed until it is sent. */
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { route } from '../../../protocol/http/addresses.ts';
+import { addressOf } from '../../../protocol/http/client.ts';
 import { signedAddress } from '../../bridge/page-key.ts';
-import { post } from '../../gateway.ts';
+import { gateway } from '../../gateway.ts';
 import { Button } from '../../ui/parts.tsx';
 import type { AttachedFile } from './conversations.ts';
 
@@ -91,7 +91,7 @@ export function AttachmentLinks({ app, files }: { app: string; files: readonly A
       {files.map(({ sha256, name }, at) => (
         // A file may be there twice, and none moves.
         <li key={at}>
-          <a href={signedAddress(route`/_svc-conversations/apps/${app}/blobs/${sha256}`)} download={name}>
+          <a href={signedAddress(attachmentAddress(app, sha256))} download={name}>
             {name}
           </a>
         </li>
@@ -100,11 +100,15 @@ export function AttachmentLinks({ app, files }: { app: string; files: readonly A
   );
 }
 
+const attachmentAddress = (id: string, sha256: string): string =>
+  addressOf('GET /_svc-conversations/apps/:id/blobs/:sha256', { params: { id, sha256 } });
+
 async function upload(app: string, file: File): Promise<AttachedFile> {
   if (file.size > MOST_BYTES) throw new Error(`${file.name} is larger than 25 MiB.`);
   const type = IMAGE.test(file.type) ? file.type : await textTypeOf(file);
-  const address = route`/_svc-conversations/apps/${app}/blobs`;
-  const { sha256 } = await post<{ sha256: string }>(address, file, { headers: { 'content-type': type } });
+  const sent = { params: { id: app }, body: file };
+  const headers = { 'content-type': type };
+  const { sha256 } = await gateway.call('POST /_svc-conversations/apps/:id/blobs', sent, { headers });
   return { sha256, name: file.name };
 }
 

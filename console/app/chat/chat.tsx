@@ -3,7 +3,7 @@ import type { RefObject } from 'preact';
 import { useEffect, useReducer, useRef, useState } from 'preact/hooks';
 import { route } from '../../../protocol/http/addresses.ts';
 import { go, hrefOf } from '../../address.ts';
-import { GatewayError, remove, SIGNED_IN } from '../../gateway.ts';
+import { GatewayError, SIGNED_IN } from '../../gateway.ts';
 import { useGateway } from '../../gateway-state.tsx';
 import { Minted } from '../../ui/minted.tsx';
 import { Choice, PageFrame, Pressed } from '../../ui/page-frame.tsx';
@@ -286,7 +286,7 @@ function Chat({ app, conversations, talk }: ChatProps) {
                   key={turn.number}
                   app={app.id}
                   turn={turn}
-                  path={thread.path}
+                  answer={(requestId, optionId) => thread.answer(turn, requestId, optionId)}
                   onDrawn={scrollDown}
                   log={() => log.current}
                 />
@@ -334,8 +334,7 @@ function Chat({ app, conversations, talk }: ChatProps) {
           verb="Delete"
           onClose={() => setOpen(null)}
           onDone={async () => {
-            await remove(conversations.path(talk));
-            conversations.forget(talk);
+            await conversations.remove(talk);
             begin(conversations.all[0] ?? { kind: 'window', id: newId() });
             setTimeout(() => chosen.current?.focus());
           }}

@@ -1,9 +1,8 @@
 /** The conversations about an app: its windows and, on the git store, those that change its code. Lists them, and reads and sends alike. */
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
-import type { TurnState } from '../../../protocol/agents/turn.ts';
-import { route } from '../../../protocol/http/addresses.ts';
-import type { Request } from '../../../protocol/http/client.ts';
-import { gateway, get } from '../../gateway.ts';
+import { type Request, requestOf } from '../../../protocol/http/client.ts';
+import type { RowIn } from '../../../protocol/routes/api.ts';
+import { gateway } from '../../gateway.ts';
 
 /** What one request lists. */
 const PAGE = 50;
@@ -21,30 +20,7 @@ export type Conversation = Talk & { key: string; mode: Mode; title: string; adap
 export type AttachedFile = { sha256: string; name: string };
 
 /** A row of a history: what several events of a turn add up to. */
-export type HistoryRow = { seq: number; turnId: string } & (
-  | {
-      kind: 'user';
-      text: string;
-      state?: TurnState;
-      attachments?: AttachedFile[];
-      error?: { code: string; message: string };
-    }
-  | { kind: 'assistant'; text?: string; reasoning?: string }
-  | ({ kind: 'tool'; permission?: { detail: string } } & Partial<ToolCall>)
-);
-
-export type ToolCall = {
-  toolCallId: string;
-  toolName: string;
-  args: unknown;
-  sql: string;
-  ok: boolean;
-  result: unknown;
-  errorText: string;
-};
-
-type Listed = Pick<Conversation, 'title' | 'adapter' | 'updatedAt'> &
-  Partial<Record<'windowId' | 'conversationId', string>> & { mode?: Mode };
+export type HistoryRow = RowIn<'GET /svc/:id/_chat/windows/:wid/history'>;
 
 export type Message = {
   message: string;
@@ -96,56 +72,96 @@ export class Conversations {
   async readMore(): Promise<void> {
     for (const kind of [...this.#unfinished]) {
       const last = this.all.filter((one) => one.kind === kind).at(-1);
-      const isWhole = await this.#readPage(kind, last && `&before=${encodeURIComponent(last.id)}`);
+      const isWhole = await this.#readPage(kind, last?.id);
       if (isWhole) this.#unfinished.delete(kind);
     }
   }
 
-  forget({ kind, id }: Talk): void {
-    this.#known.delete(`${kind}/${id}`);
-  }
-
-  /** Where its turns are. */
-  path({ kind, id }: Talk): string {
-    return kind === 'window' ? route`/svc/${this.#app}/_chat/windows/${id}` : `${this.#list}/${encodeURIComponent(id)}`;
+  /** Deletes it with its messages. */
+  async remove(talk: Talk): Promise<void> {
+    const [id, one] = [this.#app, talk.id];
+    if (talk.kind === 'window') await gateway.call('DELETE /svc/:id/_chat/windows/:wid', { params: { id, wid: one } });
+    else await gateway.call('DELETE /_svc-conversations/apps/:id/sessions/:sid', { params: { id, sid: one } });
+    this.#known.delete(`${talk.kind}/${one}`);
   }
 
   /** The rows of its latest turns, or those before the row `before`, oldest first; the first of all has `seq` 1. */
   async history(talk: Talk, before: HistoryRow | null): Promise<HistoryRow[]> {
     if (talk.kind === 'window') {
-      return await get(`${this.path(talk)}/history?limit=${ROWS}${before ? `&before=${before.seq}` : ''}`);
+      const params = { id: this.#app, wid: talk.id };
+      const query = { limit: ROWS, before: before?.seq };
+      return await gateway.call('GET /svc/:id/_chat/windows/:wid/history', { params, query });
     }
-    const { messages } = await get<{ messages: HistoryRow[] }>(
-      `${this.path(talk)}?limit=${TURNS}${before ? `&before=${encodeURIComponent(before.turnId)}` : ''}`,
-    );
-    return messages;
+    const params = { id: this.#app, sid: talk.id };
+    const query = { limit: TURNS, before: before?.turnId };
+    return (await gateway.call('GET /_svc-conversations/apps/:id/sessions/:sid', { params, query })).messages;
   }
 
   /** Sends a message; resolves with the `assistant.start` of the turn that it began, which goes on by itself. */
-  async send({ kind, id }: Talk, mode: Mode, message: Message): Promise<TurnStart | null> {
-    const [last, more] =
-      kind === 'window' ? ['_chat', { windowId: id, mode, attachments: undefined }] : ['_turn', { conversationId: id }];
-    const json = { ...message, detach: true, ...more };
-    return await startOf({ method: 'POST', path: route`/svc/${this.#app}/${last as string}`, json });
+  async send({ kind, id }: Talk, mode: Mode, { attachments, ...message }: Message): Promise<TurnStart | null> {
+    const params = { id: this.#app };
+    const order = { ...message, detach: true };
+    return await startOf(
+      kind === 'window'
+        ? requestOf('POST /svc/:id/_chat', { params, body: { ...order, windowId: id, mode } })
+        : requestOf('POST /svc/:id/_turn', { params, body: { ...order, conversationId: id, attachments } }),
+    );
+  }
+
+  /** The request for the events of a turn. */
+  eventsOf({ kind, id: one }: Talk, turnId: string): Request {
+    const id = this.#app;
+    return kind === 'window'
+      ? requestOf('GET /svc/:id/_chat/windows/:wid/turns/:turnId/events', { params: { id, wid: one, turnId } })
+      : requestOf('GET /_svc-conversations/apps/:id/sessions/:sid/turns/:turnId/events', {
+          params: { id, sid: one, turnId },
+        });
   }
 
   /** The `assistant.start` of a turn that is stored. */
   async start(talk: Talk, turnId: string): Promise<TurnStart | null> {
-    return await startOf({ method: 'GET', path: this.path(talk) + route`/turns/${turnId}/events` });
+    return await startOf(this.eventsOf(talk, turnId));
   }
 
-  get #list(): string {
-    return route`/_svc-conversations/apps/${this.#app}/sessions`;
+  /** Resolves when the turn has ended. */
+  async stop({ kind, id: one }: Talk, turnId: string): Promise<void> {
+    const id = this.#app;
+    if (kind === 'window')
+      await gateway.call('DELETE /svc/:id/_chat/windows/:wid/turns/:turnId', { params: { id, wid: one, turnId } });
+    else
+      await gateway.call('DELETE /_svc-conversations/apps/:id/sessions/:sid/turns/:turnId', {
+        params: { id, sid: one, turnId },
+      });
+  }
+
+  /** Answers a question of the agent. */
+  async answer({ kind, id: one }: Talk, turnId: string, requestId: string, optionId: string): Promise<void> {
+    const id = this.#app;
+    const body = { optionId };
+    if (kind === 'window')
+      await gateway.call('POST /svc/:id/_chat/windows/:wid/turns/:turnId/permissions/:requestId', {
+        params: { id, wid: one, turnId, requestId },
+        body,
+      });
+    else
+      await gateway.call('POST /_svc-conversations/apps/:id/sessions/:sid/turns/:turnId/permissions/:requestId', {
+        params: { id, sid: one, turnId, requestId },
+        body,
+      });
   }
 
   /** Resolves with whether there are none after it. */
-  async #readPage(kind: Kind, before = ''): Promise<boolean> {
-    const list = kind === 'window' ? route`/svc/${this.#app}/_chat/windows` : this.#list;
-    const rows = await get<Listed[]>(`${list}?limit=${PAGE}${before}`);
-    for (const { windowId, conversationId, mode = 'full', title, adapter, updatedAt } of rows) {
-      const id = windowId ?? conversationId ?? '';
+  async #readPage(kind: Kind, before?: string): Promise<boolean> {
+    const sent = { params: { id: this.#app }, query: { limit: PAGE, before } };
+    const rows =
+      kind === 'window'
+        ? (await gateway.call('GET /svc/:id/_chat/windows', sent)).map((row) => ({ ...row, id: row.windowId }))
+        : (await gateway.call('GET /_svc-conversations/apps/:id/sessions', sent)).map((row) => {
+            return { ...row, id: row.conversationId, mode: 'full' as const };
+          });
+    for (const { id, mode, title, adapter, updatedAt } of rows) {
       const key = `${kind}/${id}`;
-      this.#known.set(key, { key, kind, id, mode, title, adapter, updatedAt });
+      this.#known.set(key, { key, kind, id, mode, title: title ?? '', adapter, updatedAt });
     }
     return rows.length < PAGE;
   }

@@ -1,13 +1,11 @@
 /** The draft that a conversation works on: what is wrong with it, how much it changes, its diff, and its publication. */
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { route } from '../../../protocol/http/addresses.ts';
 import { go, hrefOf } from '../../address.ts';
-import { get, post } from '../../gateway.ts';
 import { keeping, showMinted } from '../../ui/minted.tsx';
 import { Button, Dialog } from '../../ui/parts.tsx';
 import { plural } from '../../words.ts';
 import { Brought, broughtBy, type DraftDiff, FileDiffs } from '../code/changes.tsx';
-import { checkDraft, type Published } from '../code/code-session.ts';
+import { checkDraft, publish, readDiff } from '../code/code-session.ts';
 import type { Finding } from '../code/editor.tsx';
 import { FindingList } from '../code/publish.tsx';
 
@@ -36,7 +34,7 @@ export function DraftBar({ app, session, edits, complain, onPublished }: DraftPr
   const read = async () => {
     const number = ++asked.current;
     try {
-      const now = await get<DraftDiff>(`${route`/svc/_sessions/${session}/diff`}?app=${encodeURIComponent(app)}`);
+      const now = await readDiff(app, session);
       if (number !== asked.current) return;
       setDiff(now);
       const found = now.files.length === 0 ? [] : await checkDraft(app, session);
@@ -55,11 +53,11 @@ export function DraftBar({ app, session, edits, complain, onPublished }: DraftPr
     if (tag !== null && document.activeElement === document.body) said.current?.focus();
   }, [tag]);
 
-  const publish = async () => {
+  const begin = async () => {
     complain(null);
     setPublishing(true);
     try {
-      const published = await keeping(post<Published>(route`/svc/_sessions/${session}/publish`, { app }));
+      const published = await keeping(publish(session, { app }));
       showMinted(app, published.webhooks);
       await read();
       setTag(published.tag);
@@ -106,7 +104,7 @@ export function DraftBar({ app, session, edits, complain, onPublished }: DraftPr
             <Button class="small" onClick={() => setShowing(true)}>
               Show changes
             </Button>
-            <Button class="small" kind="primary" disabled={isPublishing} onClick={() => void publish()}>
+            <Button class="small" kind="primary" disabled={isPublishing} onClick={() => void begin()}>
               Publish
             </Button>
           </>

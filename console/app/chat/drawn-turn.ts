@@ -86,7 +86,7 @@ export class ShownTurn {
       if (row.reasoning) turn.take({ type: 'reasoning.delta', delta: row.reasoning });
       if (row.text) turn.take({ type: 'assistant.delta', delta: row.text });
     } else if (row.kind === 'tool') {
-      const call = { toolName: '', ...row, toolCallId: row.toolCallId ?? `row-${row.seq}` };
+      const call = { ...row, toolCallId: row.toolCallId ?? `row-${row.seq}` };
       const tool = turn.take({ ...call, type: 'tool.start' }) as ToolBlock;
       tool.asked = row.permission?.detail;
       if (row.ok !== undefined || row.permission) turn.take({ ...call, type: 'tool.result', ok: row.ok === true });

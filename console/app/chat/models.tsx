@@ -1,9 +1,10 @@
 /** Which agent answers, and with which model: a conversation stays with its agent, a new one begins with the one chosen last. */
 import { useEffect, useState } from 'preact/hooks';
-import { get } from '../../gateway.ts';
+import type { Received } from '../../../protocol/routes/api.ts';
+import { gateway } from '../../gateway.ts';
 import type { Conversation } from './conversations.ts';
 
-type Runner = { name: string; label: string; models: { id: string; name?: string }[]; isReady: boolean };
+type Runner = { name: string; label: string; models: readonly { id: string; name?: string }[]; isReady: boolean };
 /** An agent that was found and cannot answer yet, and why. */
 type Unready = { name: string; why: string };
 
@@ -43,7 +44,7 @@ export function useModels(name: string, known: Pick<Conversation, 'adapter'> | u
     readStatus().then(setStatus, () => {});
   }, []);
   const check = async () => {
-    setStatus(await readStatus('?refresh=1'));
+    setStatus(await readStatus('1'));
     setChecks((count) => count + 1);
   };
   const choose = (value: string) => {
@@ -57,19 +58,20 @@ export function useModels(name: string, known: Pick<Conversation, 'adapter'> | u
   return { runners, isNone, unready, checks, check, usual, value, choose, chosen: { runner, model } };
 }
 
+type Reports = Received<'GET /svc/_agents/status'>;
 type Status = Pick<Models, 'isNone' | 'unready'> & { runners: readonly Runner[] };
 
-async function readStatus(query = ''): Promise<Status> {
-  const status = await get<Record<string, unknown>>(`/svc/_agents/status${query}`);
+async function readStatus(refresh?: '1'): Promise<Status> {
+  const status = await gateway.call('GET /svc/_agents/status', { query: { refresh } });
   const runners = runnersOf(status);
   const unready = namesIn(status).flatMap((name): Unready[] => {
     const isReady = runners.some((runner) => runner.name === name && runner.isReady);
-    const { [`${name}Detail`]: detail, [`${name}Version`]: version } = status;
-    return isReady || !version ? [] : [{ name, why: typeof detail === 'string' ? detail : 'It is not signed in.' }];
+    if (isReady || !status[`${name}Version`]) return [];
+    return [{ name, why: status[`${name}Detail`] ?? 'It is not signed in.' }];
   });
   const isReady = runners.some((runner) => runner.isReady);
   // Where the gateway's host runs the turns, the gateway knows of no runner.
-  const isHosts = async () => (await get<{ kind: string }>('/svc/_turn/runner-status')).kind !== 'none';
+  const isHosts = async () => (await gateway.call('GET /svc/_turn/runner-status')).kind !== 'none';
   return { runners, unready, isNone: !isReady && (namesIn(status).length > 0 || !(await isHosts())) };
 }
 
@@ -104,10 +106,10 @@ function isOffered(runners: readonly Runner[], value: string): boolean {
   return known !== undefined && (model === undefined || known.models.some(({ id }) => id === model));
 }
 
-const namesIn = (status: Record<string, unknown>): string[] =>
+const namesIn = (status: Reports): string[] =>
   Object.keys(status).flatMap((name) => /^(.+)Available$/.exec(name)?.[1] ?? []);
 
-function runnersOf(status: Record<string, unknown>): Runner[] {
+function runnersOf(status: Reports): Runner[] {
   return namesIn(status)
     .filter((name) => status[`${name}Available`])
     .map((name) => ({
@@ -115,7 +117,7 @@ function runnersOf(status: Record<string, unknown>): Runner[] {
       label: [name, status[`${name}Version`], status[`${name}SignedIn`] === false && '(not signed in)']
         .filter(Boolean)
         .join(' '),
-      models: (status[`${name}Models`] ?? []) as Runner['models'],
+      models: status[`${name}Models`] ?? [],
       isReady: status[`${name}SignedIn`] !== false,
     }));
 }

@@ -1,7 +1,6 @@
 /** The conversation that is shown: its turns, those that run followed as they go on, earlier ones read on demand. */
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
-import { route } from '../../../protocol/http/addresses.ts';
-import { GatewayError, gateway, isSignedOut, remove, unreachable } from '../../gateway.ts';
+import { GatewayError, gateway, isSignedOut, unreachable } from '../../gateway.ts';
 import type { Conversations, HistoryRow, Message, Mode, Talk } from './conversations.ts';
 import { ShownTurn } from './drawn-turn.ts';
 
@@ -31,11 +30,6 @@ export class Thread {
     this.#conversations = conversations;
     this.talk = talk;
     this.#listener = listener;
-  }
-
-  /** Where its turns are. */
-  get path(): string {
-    return this.#conversations.path(this.talk);
   }
 
   /** How many turns run or wait. */
@@ -103,7 +97,12 @@ export class Thread {
   /** Stops the turn that runs; the next one that waits begins. */
   async stop(): Promise<void> {
     const [turn] = this.#running.keys();
-    if (turn?.turnId) await remove(this.path + route`/turns/${turn.turnId}`);
+    if (turn?.turnId) await this.#conversations.stop(this.talk, turn.turnId);
+  }
+
+  /** Answers a question of the agent. */
+  async answer({ turnId }: ShownTurn, requestId: string, optionId: string): Promise<void> {
+    await this.#conversations.answer(this.talk, turnId ?? '', requestId, optionId);
   }
 
   /** Shows a turn from its first event on; after a lost connection it goes on where it was. */
@@ -112,9 +111,9 @@ export class Thread {
     this.#running.set(turn, leaving);
     this.#listener.changed();
     const onLost = () => turn.say('The connection was lost; trying again …');
-    const address = `${this.path}${route`/turns/${turn.turnId ?? ''}/events`}`;
+    const { path } = this.#conversations.eventsOf(this.talk, turn.turnId ?? '');
     try {
-      for await (const { data } of gateway.follow(address, { isPatient: true, signal: leaving.signal, onLost })) {
+      for await (const { data } of gateway.follow(path, { isPatient: true, signal: leaving.signal, onLost })) {
         const event = JSON.parse(data) as TurnEvent;
         turn.show(event);
         if (event.type === 'assistant.start' && event.sessionId) this.#listener.session(event.sessionId);

@@ -1,7 +1,6 @@
 /** Draws one turn: the message, and below it the agent's text, thoughts, tools and questions. */
 import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks';
 import { chosenLabel, type QuestionBlock, type ToolBlock } from '../../../protocol/agents/turn.ts';
-import { post } from '../../gateway.ts';
 import { Button } from '../../ui/parts.tsx';
 import { AttachmentLinks } from './attachments.tsx';
 import { ADVICE, detailsOf, headOf, type ShownTurn } from './drawn-turn.ts';
@@ -10,15 +9,15 @@ import { markdown } from './markdown.ts';
 type ItemProps = {
   app: string;
   turn: ShownTurn;
-  /** Where its turns are. */
-  path: string;
+  /** Answers a question of the agent. */
+  answer: (requestId: string, optionId: string) => Promise<void>;
   /** Called when it has been drawn. */
   onDrawn: () => void;
   /** What gets the focus when what has it goes away. */
   log: () => HTMLElement | null;
 };
 
-export function TurnItem({ app, turn, path, onDrawn, log }: ItemProps) {
+export function TurnItem({ app, turn, answer, onDrawn, log }: ItemProps) {
   const { blocks, state } = turn.turn;
   const [, draw] = useReducer((count: number) => count + 1, 0);
   useEffect(() => {
@@ -50,15 +49,7 @@ export function TurnItem({ app, turn, path, onDrawn, log }: ItemProps) {
               );
             if (block.kind === 'tool') return <Tool key={key} tool={block} done={block.ok} />;
             if (block.kind === 'question')
-              return (
-                <Question
-                  key={key}
-                  question={block}
-                  isOpen={block.isOpen}
-                  path={`${path}/turns/${turn.turnId}`}
-                  log={log}
-                />
-              );
+              return <Question key={key} question={block} isOpen={block.isOpen} answer={answer} log={log} />;
             return (
               <div key={key}>
                 <p class="problem" role="alert">
@@ -130,9 +121,9 @@ function Tool({ tool, done }: { tool: ToolBlock; done: boolean | null }) {
 }
 
 /** `isOpen` is that of the question, which changes. */
-type QuestionProps = { question: QuestionBlock; isOpen: boolean; path: string; log: () => HTMLElement | null };
+type QuestionProps = Pick<ItemProps, 'answer' | 'log'> & { question: QuestionBlock; isOpen: boolean };
 
-function Question({ question, isOpen, path, log }: QuestionProps) {
+function Question({ question, isOpen, answer, log }: QuestionProps) {
   const box = useRef<HTMLFieldSetElement>(null);
   const [isSent, setSent] = useState(false);
   const [problem, setProblem] = useState('');
@@ -142,11 +133,11 @@ function Question({ question, isOpen, path, log }: QuestionProps) {
     if (box.current?.contains(document.activeElement)) log()?.focus({ preventScroll: true });
   };
   if (!isOpen) handOn();
-  const answer = (optionId: string) => {
+  const choose = (optionId: string) => {
     handOn();
     setSent(true);
     setProblem('');
-    post(`${path}/permissions/${encodeURIComponent(requestId)}`, { optionId }).catch((error: Error) => {
+    answer(requestId, optionId).catch((error: Error) => {
       setSent(false);
       setProblem(error.message);
     });
@@ -166,7 +157,7 @@ function Question({ question, isOpen, path, log }: QuestionProps) {
                 class="small"
                 kind={kind.startsWith('allow') ? 'primary' : 'plain'}
                 disabled={isSent}
-                onClick={() => answer(optionId)}
+                onClick={() => choose(optionId)}
               >
                 {label}
               </Button>

@@ -1,9 +1,6 @@
 /** Makes a version live, after it showed what that changes and what the data keeps. */
-
 import type { VersionRecord } from '../../../protocol/answer-types.ts';
-import type { NewWebhook } from '../../../protocol/automations/automation.ts';
-import { route } from '../../../protocol/http/addresses.ts';
-import { get, post } from '../../gateway.ts';
+import { gateway } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { keeping, showMinted } from '../../ui/minted.tsx';
 import { notify } from '../../ui/notice.tsx';
@@ -11,22 +8,22 @@ import { Button, Dialog, Loading, Problem } from '../../ui/parts.tsx';
 import { plural } from '../../words.ts';
 import { useWork } from '../../work.ts';
 import type { AppDetail } from '../views.ts';
-import { type FileDiff, FileDiffs } from './changes.tsx';
+import { FileDiffs } from './changes.tsx';
 
 type ActivateProps = { app: AppDetail; version: VersionRecord; onClose: () => void; onDone: () => void };
 
 export function ActivateDialog({ app, version, onClose, onDone }: ActivateProps) {
   const { versionId } = version;
-  const address = route`/svc/_apps/${app.id}/versions/${versionId}/diff`;
-  const load = () => get<{ from: string | null; files: FileDiff[] }>(address);
-  const { value: diff, error, reload } = usePolled(load, address, 0);
+  const { id } = app;
+  const load = () => gateway.call('GET /svc/_apps/:id/versions/:versionId/diff', { params: { id, versionId } });
+  const { value: diff, error, reload } = usePolled(load, versionId, 0);
   const { isBusy, error: refusal, run } = useWork();
   const activate = async () => {
     const done = await run(async () => {
       const answer = await keeping(
-        post<{ webhooks: NewWebhook[] }>(route`/svc/_apps/${app.id}/activate`, { versionId }),
+        gateway.call('POST /svc/_apps/:id/activate', { params: { id }, body: { versionId } }),
       );
-      showMinted(app.id, answer.webhooks);
+      showMinted(id, answer.webhooks);
     });
     if (!done) return;
     notify(`${versionId} is live`);

@@ -1,9 +1,8 @@
 /** What a draft changes: its files with their lines, and what publishing it brings. */
 import type { ComponentChildren } from 'preact';
-import type { SessionDiff } from '../../../supervisor/authoring/sessions.ts';
+import type { Received } from '../../../protocol/routes/api.ts';
 
-/** As `GET /svc/_sessions/:sid/diff` answers. */
-export type DraftDiff = SessionDiff & { webhooks: { automationId: string; ownerApp: string }[] };
+export type DraftDiff = Received<'GET /svc/_sessions/:sid/diff'>;
 
 export type FileDiff = Omit<DraftDiff['files'][number], 'app'>;
 

@@ -2,7 +2,6 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useReducer, useRef, useState } from 'preact/hooks';
 import { route } from '../../../protocol/http/addresses.ts';
-import type { GitFile } from '../../../protocol/wire/git-jobs.ts';
 import { go } from '../../address.ts';
 import { GatewayError } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
@@ -10,7 +9,15 @@ import { PageFrame } from '../../ui/page-frame.tsx';
 import { Button, Confirm, Dialog, Empty, Field, Loading, Problem } from '../../ui/parts.tsx';
 import { useWork } from '../../work.ts';
 import { filesOf, follow, isUnsaved, type OpenFile, openFile, reopen, save } from './buffers.ts';
-import { checkDraft, deleteFile, listFiles, renameFile, type Source, writeFile } from './code-session.ts';
+import {
+  type CodeFile,
+  checkDraft,
+  deleteFile,
+  listFiles,
+  renameFile,
+  type Source,
+  writeFile,
+} from './code-session.ts';
 import { Editor, type Finding } from './editor.tsx';
 import { type Status, statusesOf } from './file-tree.ts';
 import { FileTree } from './file-tree.tsx';
@@ -154,7 +161,7 @@ export function Files(props: FilesProps) {
 }
 
 /** What a draft is compared with: the files of the live version, none where no version is; null until they are read, and for a version. */
-function useLiveFiles({ app, session }: Source, version: string | null): GitFile[] | null {
+function useLiveFiles({ app, session }: Source, version: string | null): CodeFile[] | null {
   const load = async () =>
     session !== null && version !== null ? await listFiles({ app, version, session: null }) : [];
   const { value = null } = usePolled(load, `${app} ${version}`, 0);
@@ -183,7 +190,7 @@ function useDraftCheck({ app, session }: Source, state: string | undefined, writ
 }
 
 type ChoiceProps = Pick<FilesProps, 'hrefTo'> & {
-  files: readonly GitFile[];
+  files: readonly CodeFile[];
   statuses: ReadonlyMap<string, Status | null>;
   current: string | null;
   children: ComponentChildren;
@@ -213,7 +220,7 @@ function isOpenUnsaved(source: Source, path: string): boolean {
 type NameProps = {
   source: Source;
   /** The one that gets another name; without it a new one is made. */
-  file: GitFile | undefined;
+  file: CodeFile | undefined;
   onClose: () => void;
   onNamed: (name: string) => void;
 };

@@ -1,41 +1,42 @@
 /** Asks for the files of an app: those of a version, and those of a draft, which can be changed (specification, "Sessions"). */
-import type { NewWebhook } from '../../../protocol/automations/automation.ts';
-import { route } from '../../../protocol/http/addresses.ts';
-import type { GitFile } from '../../../protocol/wire/git-jobs.ts';
-import type { DraftCheck } from '../../../supervisor/authoring/draft-check.ts';
-import type { SessionRow } from '../../../supervisor/authoring/sessions.ts';
-import { type GatewayError, get, post, put, request } from '../../gateway.ts';
+import { requestOf } from '../../../protocol/http/client.ts';
+import type { Received, RowIn, Sent } from '../../../protocol/routes/api.ts';
+import { type GatewayError, gateway } from '../../gateway.ts';
 import type { DraftDiff } from './changes.tsx';
 import type { Finding } from './editor.tsx';
 
-/** What a publication answers. */
-export type Published = { id: string; tag: string; migrationsApplied: number[]; webhooks: NewWebhook[] };
+export type SessionRow = RowIn<'GET /svc/_sessions'>;
+export type CodeFile = RowIn<'GET /svc/_sessions/:sid/apps/:id/files'>;
 
 /** Where files are: of a version, or of the draft in a session. */
 export type Source = { app: string; version: string; session: null } | { app: string; version: null; session: string };
 
 export const keyOf = ({ app, version, session }: Source): string => `${app} ${session ?? version}`;
 
-const listOf = ({ app, version, session }: Source): string =>
-  session === null
-    ? route`/svc/_apps/${app}/versions/${version}/files`
-    : route`/svc/_sessions/${session}/apps/${app}/files`;
-
-/** `a/b.js` in an address: its parts are encoded, its slashes are not. */
-const fileAt = (source: Source, file: string): string =>
-  `${listOf(source)}/${file.split('/').map(encodeURIComponent).join('/')}`;
-
 /** Drafts of this app, the one that was used last first. */
 export async function readSessions(app: string): Promise<SessionRow[]> {
-  const rows = await get<SessionRow[]>('/svc/_sessions?limit=500');
+  const rows = await gateway.all('GET /svc/_sessions', {}, ({ sessionId }) => ({ before: sessionId }));
   return rows.filter(({ apps }) => apps.includes(app)).sort((a, b) => b.touchedAt - a.touchedAt);
 }
 
-export const listFiles = (source: Source): Promise<GitFile[]> => get(listOf(source));
+export const listFiles = ({ app: id, version, session }: Source): Promise<CodeFile[]> =>
+  session === null
+    ? gateway.call('GET /svc/_apps/:id/versions/:versionId/files', { params: { id, versionId: version } })
+    : gateway.call('GET /svc/_sessions/:sid/apps/:id/files', { params: { id, sid: session } });
+
+/** A file as it is. */
+function fetchFile({ app: id, version, session }: Source, file: string): Promise<Response> {
+  const params = { id, '*': file };
+  return gateway.open(
+    session === null
+      ? requestOf('GET /svc/_apps/:id/versions/:versionId/files/*', { params: { ...params, versionId: version } })
+      : requestOf('GET /svc/_sessions/:sid/apps/:id/files/*', { params: { ...params, sid: session } }),
+  );
+}
 
 /** `text` is null for a file that is none. */
 export async function readFile(source: Source, file: string): Promise<{ text: string | null; sha: string }> {
-  const response = await request(fileAt(source, file));
+  const response = await fetchFile(source, file);
   const sha = (response.headers.get('etag') ?? '').replaceAll('"', '');
   const bytes = await response.arrayBuffer();
   try {
@@ -47,33 +48,51 @@ export async function readFile(source: Source, file: string): Promise<{ text: st
 }
 
 /** Rejects with `PRECONDITION_FAILED` when the file is not the one named any more; with null only a new one is written. */
-export const writeFile = (source: Source, file: string, content: string | Blob, sha: string | null): Promise<GitFile> =>
-  put(fileAt(source, file), new Blob([content]), {
-    headers: sha === null ? { 'if-none-match': '*' } : { 'if-match': `"${sha}"` },
-  });
-
-export async function deleteFile(source: Source, file: string, sha: string): Promise<void> {
-  await request(fileAt(source, file), { method: 'DELETE', headers: { 'if-match': `"${sha}"` } });
+export function writeFile(draft: Source, file: string, content: string | Blob, sha: string | null): Promise<CodeFile> {
+  const sent = { params: placeIn(draft, file), body: new Blob([content]) };
+  const headers = sha === null ? { 'if-none-match': '*' } : ifMatch(sha);
+  return gateway.call('PUT /svc/_sessions/:sid/apps/:id/files/*', sent, { headers });
 }
+
+export async function deleteFile(draft: Source, file: string, sha: string): Promise<void> {
+  const params = placeIn(draft, file);
+  await gateway.call('DELETE /svc/_sessions/:sid/apps/:id/files/*', { params }, { headers: ifMatch(sha) });
+}
+
+/** Only drafts are changed. */
+const placeIn = ({ app: id, session }: Source, file: string) => ({ id, sid: session ?? '', '*': file });
+
+const ifMatch = (sha: string) => ({ 'if-match': `"${sha}"` });
 
 /** Under another name, with the content that it has. */
 export async function renameFile(source: Source, file: string, to: string, sha: string): Promise<void> {
-  const bytes = await (await request(fileAt(source, file))).blob();
+  const bytes = await (await fetchFile(source, file)).blob();
   await writeFile(source, to, bytes, null);
   await deleteFile(source, file, sha);
 }
 
 /** Where the files of a draft are on the gateway's machine; null when this browser runs on another one. */
 export async function readFolder(app: string, session: string): Promise<string | null> {
-  return (await get<{ folder: string | null }>(route`/svc/_sessions/${session}/apps/${app}/folder`)).folder;
+  const params = { id: app, sid: session };
+  return (await gateway.call('GET /svc/_sessions/:sid/apps/:id/folder', { params })).folder;
 }
 
 export const readDiff = (app: string, session: string): Promise<DraftDiff> =>
-  get(`${route`/svc/_sessions/${session}/diff`}?app=${encodeURIComponent(app)}`);
+  gateway.call('GET /svc/_sessions/:sid/diff', { params: { sid: session }, query: { app } });
+
+/** The id of the session of a new draft. */
+export async function openDraft(): Promise<string> {
+  return (await gateway.call('POST /svc/_sessions')).sessionId;
+}
+
+type Publication = Sent<'POST /svc/_sessions/:sid/publish'>['body'];
+export const publish = (sid: string, body: Publication): Promise<Received<'POST /svc/_sessions/:sid/publish'>> =>
+  gateway.call('POST /svc/_sessions/:sid/publish', { params: { sid }, body });
 
 /** What keeps the draft from running as its files are now, and from being published, and what is probably mistyped. */
 export async function checkDraft(app: string, session: string): Promise<Finding[]> {
-  const { findings, warnings } = await post<DraftCheck>(route`/svc/_sessions/${session}/apps/${app}/check`);
+  const params = { id: app, sid: session };
+  const { findings, warnings } = await gateway.call('POST /svc/_sessions/:sid/apps/:id/check', { params });
   const found = findings.flatMap(({ code, ...issue }) => findingsOf({ code, message: issue.message, issues: [issue] }));
   const warned = warnings.flatMap((issue) => findingsOf({ code: '', message: issue.message, issues: [issue] }));
   return [...found, ...warned.map((one) => ({ ...one, isWarning: true as const }))];

@@ -1,9 +1,7 @@
 /** The code of an app: the files of its versions, a draft that is edited, previewed and published, and rollbacks. */
 import { useState } from 'preact/hooks';
-import { route } from '../../../protocol/http/addresses.ts';
-import type { SessionRow } from '../../../supervisor/authoring/sessions.ts';
 import { go, hrefOf } from '../../address.ts';
-import { post, remove } from '../../gateway.ts';
+import { gateway } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { notify } from '../../ui/notice.tsx';
 import { Button, Confirm, Empty, Loading, Problem } from '../../ui/parts.tsx';
@@ -13,7 +11,7 @@ import type { AppViewProps } from '../views.ts';
 import { forget, unsavedOf } from './buffers.ts';
 import { Brought, broughtBy, FileDiffs } from './changes.tsx';
 import { Files, type Place } from './code-files.tsx';
-import { keyOf, readDiff, readSessions, type Source } from './code-session.ts';
+import { keyOf, openDraft, readDiff, readSessions, type SessionRow, type Source } from './code-session.ts';
 import { draftTitle, RenameDraft } from './draft-name.tsx';
 import type { Finding } from './editor.tsx';
 import { GetCode } from './get-code.tsx';
@@ -53,8 +51,7 @@ export function CodeView(props: AppViewProps) {
   };
   const edit = () =>
     run(async () => {
-      const { sessionId } = await post<{ sessionId: string }>('/svc/_sessions');
-      go(hrefOf(['apps', app.id, 'code'], { session: sessionId, file: query.get('file') ?? undefined }));
+      go(hrefOf(['apps', app.id, 'code'], { session: await openDraft(), file: query.get('file') ?? undefined }));
     });
   const source: Source | null =
     session !== null
@@ -167,7 +164,7 @@ export function CodeView(props: AppViewProps) {
           verb="Discard"
           onClose={() => setOpen(null)}
           onDone={async () => {
-            await remove(route`/svc/_sessions/${session}`);
+            await gateway.call('DELETE /svc/_sessions/:sid', { params: { sid: session } });
             forget(source);
             reload();
             notify('The draft is discarded.');

@@ -1,10 +1,9 @@
 /** Names a draft: says what it is called, and gives it another name. */
 import { useState } from 'preact/hooks';
-import { route } from '../../../protocol/http/addresses.ts';
-import type { SessionRow } from '../../../supervisor/authoring/sessions.ts';
-import { patch } from '../../gateway.ts';
+import { gateway } from '../../gateway.ts';
 import { Button, Dialog, Field, Problem } from '../../ui/parts.tsx';
 import { useWork } from '../../work.ts';
+import type { SessionRow } from './code-session.ts';
 
 /** As `LIMITS.sessionNameChars`. */
 const MOST = 80;
@@ -34,7 +33,8 @@ function Form({ session, name, onRenamed, onClose }: FormProps) {
   const { isBusy, error, run } = useWork();
   const rename = async (event: Event) => {
     event.preventDefault();
-    if (!(await run(() => patch(route`/svc/_sessions/${session}`, { name: text.trim() })))) return;
+    const sent = { params: { sid: session }, body: { name: text.trim() } };
+    if (!(await run(() => gateway.call('PATCH /svc/_sessions/:sid', sent)))) return;
     onRenamed();
     onClose();
   };

@@ -1,5 +1,5 @@
 /** Arranges the files of an app as a tree, and finds what a draft changes in them. Pure. */
-import type { GitFile } from '../../../protocol/wire/git-jobs.ts';
+import type { CodeFile } from './code-session.ts';
 
 export type Status = 'added' | 'changed' | 'deleted';
 export type TreeFile = { name: string; path: string; status: Status | null };
@@ -7,7 +7,7 @@ export type TreeFile = { name: string; path: string; status: Status | null };
 export type TreeFolder = { name: string; path: string; folders: TreeFolder[]; files: TreeFile[]; isChanged: boolean };
 
 /** Folders come before files, both by name. With `live`, the files of the live version, deleted files are among them. */
-export function treeOf(files: readonly GitFile[], live: readonly GitFile[] | null): TreeFolder {
+export function treeOf(files: readonly CodeFile[], live: readonly CodeFile[] | null): TreeFolder {
   const root: TreeFolder = { name: '', path: '', folders: [], files: [], isChanged: false };
   for (const [path, status] of statusesOf(files, live)) {
     const names = path.split('/');
@@ -25,7 +25,7 @@ export function treeOf(files: readonly GitFile[], live: readonly GitFile[] | nul
 }
 
 /** By path; null for a file as it is in the live version, or where there is none to compare with. */
-export function statusesOf(files: readonly GitFile[], live: readonly GitFile[] | null): Map<string, Status | null> {
+export function statusesOf(files: readonly CodeFile[], live: readonly CodeFile[] | null): Map<string, Status | null> {
   const before = new Map(live?.map(({ path, sha }) => [path, sha]));
   const statuses = new Map<string, Status | null>();
   for (const { path, sha } of files) {

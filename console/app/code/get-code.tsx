@@ -1,6 +1,6 @@
 /** Gets the code of an app out of the console: the folder of a draft in an editor, the command that pulls it, an archive. */
-import { route } from '../../../protocol/http/addresses.ts';
-import { request } from '../../gateway.ts';
+import { requestOf } from '../../../protocol/http/client.ts';
+import { gateway } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { CopyField } from '../../ui/copy.tsx';
 import { download } from '../../ui/download.ts';
@@ -26,7 +26,8 @@ export function GetCode({ source, version, onClose }: CodeProps) {
   const name = `${app}-${version.slice(version.indexOf('/') + 1)}.tgz`;
   const save = () =>
     run(async () => {
-      const archive = await request(route`/svc/_apps/${app}/versions/${version}/archive`);
+      const params = { id: app, versionId: version };
+      const archive = await gateway.open(requestOf('GET /svc/_apps/:id/versions/:versionId/archive', { params }));
       download(await archive.blob(), name);
     });
   return (

@@ -1,7 +1,6 @@
 /** Publishes a draft: says before what it brings, and what to do when others published meanwhile. */
 import { useEffect, useState } from 'preact/hooks';
-import { route } from '../../../protocol/http/addresses.ts';
-import { GatewayError, post } from '../../gateway.ts';
+import { GatewayError, gateway } from '../../gateway.ts';
 import { keeping, showMinted } from '../../ui/minted.tsx';
 import { notify } from '../../ui/notice.tsx';
 import { Button, Dialog, Field, Loading, Problem } from '../../ui/parts.tsx';
@@ -9,7 +8,7 @@ import { plural } from '../../words.ts';
 import { useWork } from '../../work.ts';
 import { save, unsavedOf } from './buffers.ts';
 import { Brought, broughtBy, type DraftDiff } from './changes.tsx';
-import { checkDraft, findingsOf, type Published, readDiff } from './code-session.ts';
+import { checkDraft, findingsOf, publish, readDiff } from './code-session.ts';
 import type { Finding } from './editor.tsx';
 
 type PublishProps = {
@@ -43,11 +42,11 @@ export function PublishDialog({ app, session, onClose, onPublished, onRefused, o
     await checking;
   };
   useEffect(() => void read(), []);
-  const publish = async (event: Event) => {
+  const submit = async (event: Event) => {
     event.preventDefault();
     await run(async () => {
       const body = { app, ...(message.trim() !== '' && { message: message.trim() }) };
-      const published = await keeping(post<Published>(route`/svc/_sessions/${session}/publish`, body));
+      const published = await keeping(publish(session, body));
       showMinted(app, published.webhooks);
       const { length } = published.migrationsApplied;
       notify(`${published.tag} is live${length > 0 ? `, after ${plural(length, 'migration')}` : ''}`);
@@ -58,7 +57,8 @@ export function PublishDialog({ app, session, onClose, onPublished, onRefused, o
   /** Merges what was published in the meantime into the draft. */
   const update = () =>
     run(async () => {
-      const taken = await post<{ conflicts: string[] }>(route`/svc/_sessions/${session}/apps/${app}/update`);
+      const params = { sid: session, id: app };
+      const taken = await gateway.call('POST /svc/_sessions/:sid/apps/:id/update', { params });
       clear();
       setConflicts(taken.conflicts);
       await look();
@@ -76,7 +76,7 @@ export function PublishDialog({ app, session, onClose, onPublished, onRefused, o
     <Dialog title="Publish this draft" onClose={onClose}>
       {!diff && !error && <Loading />}
       {diff && (
-        <form class="stack" onSubmit={(event) => void publish(event)}>
+        <form class="stack" onSubmit={(event) => void submit(event)}>
           <p>
             {diff.files.length === 0 ? 'Nothing is changed.' : `${plural(diff.files.length, 'file')} will be live: `}
             {diff.files.slice(0, 8).map(({ path: file }, at) => (

@@ -1,8 +1,7 @@
 /** Runs the tests of a draft, and shows how they ended. */
 import { useEffect, useState } from 'preact/hooks';
 import type { AppTests, TestResult } from '../../../protocol/answer-types.ts';
-import { route } from '../../../protocol/http/addresses.ts';
-import { post } from '../../gateway.ts';
+import { gateway } from '../../gateway.ts';
 import { Button, Loading, Problem, State } from '../../ui/parts.tsx';
 import { plural, took } from '../../words.ts';
 import { save, unsavedOf } from './buffers.ts';
@@ -26,7 +25,9 @@ export function Tests({ app, session, onOpen, onAgain, onClose }: TestsProps) {
     const run = async () => {
       const source = { app, session, version: null };
       for (const file of unsavedOf(source)) await save(source, file);
-      return await post<AppTests>(route`/svc/_sessions/${session}/apps/${app}/tests`, {}, { signal: own.signal });
+      const params = { sid: session, id: app };
+      const { signal } = own;
+      return await gateway.call('POST /svc/_sessions/:sid/apps/:id/tests', { params }, { signal });
     };
     run().then(setAnswer, (error: Error) => !own.signal.aborted && setProblem(error));
     return () => own.abort();

@@ -1,14 +1,13 @@
 /** One version: what was said of it, and what it changes against the one before or the live one. */
 import { useState } from 'preact/hooks';
 import type { VersionRecord } from '../../../protocol/answer-types.ts';
-import { route } from '../../../protocol/http/addresses.ts';
-import { get } from '../../gateway.ts';
+import { gateway } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { Choice, Pressed } from '../../ui/page-frame.tsx';
 import { Button, Dialog, Loading, Problem } from '../../ui/parts.tsx';
 import { clock, plural } from '../../words.ts';
 import type { AppDetail } from '../views.ts';
-import { type FileDiff, FileDiffs } from './changes.tsx';
+import { FileDiffs } from './changes.tsx';
 
 type VersionProps = { app: AppDetail; version: VersionRecord; onClose: () => void; onActivate: () => void };
 
@@ -16,15 +15,13 @@ export function VersionDialog({ app, version, onClose, onActivate }: VersionProp
   const { versionId, active, message, by, uploadedAt } = version;
   const [against, setAgainst] = useState<'before' | 'live'>('before');
   const load = async (signal: AbortSignal) => {
-    const list = route`/svc/_apps/${app.id}/versions`;
-    const [before] = await get<VersionRecord[]>(`${list}?limit=1&before=${encodeURIComponent(versionId)}`, signal);
+    const { id } = app;
+    const query = { limit: 1, before: versionId };
+    const [before] = await gateway.call('GET /svc/_apps/:id/versions', { params: { id }, query }, { signal });
     const from = against === 'live' ? app.activeVersion : (before?.versionId ?? null);
     if (from === null) return { from, files: [] };
-    const query = `?from=${encodeURIComponent(from)}`;
-    return await get<{ from: string | null; files: FileDiff[] }>(
-      `${list}/${encodeURIComponent(versionId)}/diff${query}`,
-      signal,
-    );
+    const sent = { params: { id, versionId }, query: { from } };
+    return await gateway.call('GET /svc/_apps/:id/versions/:versionId/diff', sent, { signal });
   };
   const { value: diff, error, reload } = usePolled(load, `${app.id} ${versionId} ${against}`, 0);
   return (

@@ -1,9 +1,8 @@
 /** The versions of an app: what each was, going back to one with what that changes, and deleting one. */
 import { useState } from 'preact/hooks';
 import type { VersionRecord } from '../../../protocol/answer-types.ts';
-import { route } from '../../../protocol/http/addresses.ts';
 import { hrefOf } from '../../address.ts';
-import { get, remove } from '../../gateway.ts';
+import { gateway } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { notify, notifyProblem } from '../../ui/notice.tsx';
 import { Button, Confirm, Empty, Loading, Problem, State } from '../../ui/parts.tsx';
@@ -14,14 +13,14 @@ import { VersionDialog } from './version.tsx';
 
 const PAGE = 50;
 
-/** `message` is what was said of it when it was published, `by` who did that; absent where they are not known. */
-
 export function Versions({ app, onChanged }: { app: AppDetail; onChanged: () => void }) {
   const [earlier, setEarlier] = useState<readonly VersionRecord[]>([]);
   const [isWhole, setWhole] = useState(false);
   const [asked, ask] = useState<{ what: 'look' | 'activate' | 'delete'; version: VersionRecord } | null>(null);
-  const list = route`/svc/_apps/${app.id}/versions`;
-  const { value: latest, error, reload } = usePolled(() => get<VersionRecord[]>(`${list}?limit=${PAGE}`), list);
+  const params = { id: app.id };
+  const read = (before?: string) =>
+    gateway.call('GET /svc/_apps/:id/versions', { params, query: { limit: PAGE, before } });
+  const { value: latest, error, reload } = usePolled(() => read(), `versions of ${app.id}`);
   if (!latest) return error ? <Problem error={error} retry={reload} /> : <Loading />;
   if (latest.length === 0) {
     return (
@@ -36,13 +35,10 @@ export function Versions({ app, onChanged }: { app: AppDetail; onChanged: () => 
   const versions = [...latest, ...earlier.filter(({ versionId }) => !known.has(versionId))];
   const hasMore = !isWhole && latest.length === PAGE;
   const readMore = () =>
-    get<VersionRecord[]>(`${list}?limit=${PAGE}&before=${encodeURIComponent(versions.at(-1)!.versionId)}`).then(
-      (rows) => {
-        setEarlier([...earlier, ...rows]);
-        setWhole(rows.length < PAGE);
-      },
-      notifyProblem,
-    );
+    read(versions.at(-1)!.versionId).then((rows) => {
+      setEarlier([...earlier, ...rows]);
+      setWhole(rows.length < PAGE);
+    }, notifyProblem);
   const done = () => {
     reload();
     setEarlier([]);
@@ -141,8 +137,9 @@ export function Versions({ app, onChanged }: { app: AppDetail; onChanged: () => 
           verb="Delete"
           onClose={() => ask(null)}
           onDone={async () => {
-            await remove(`${list}/${encodeURIComponent(asked.version.versionId)}`);
-            notify(`${asked.version.versionId} is deleted.`);
+            const { versionId } = asked.version;
+            await gateway.call('DELETE /svc/_apps/:id/versions/:versionId', { params: { ...params, versionId } });
+            notify(`${versionId} is deleted.`);
             done();
           }}
         >

@@ -1,9 +1,8 @@
 /** SQL by hand: run, explained, and asked about before it drops or changes every row. */
 import { useState } from 'preact/hooks';
-import { route } from '../../../protocol/http/addresses.ts';
 import { keywordWithoutWhere } from '../../../protocol/rules/sql.ts';
 import { lazy } from '../../frame/lazy.tsx';
-import { post } from '../../gateway.ts';
+import { gateway } from '../../gateway.ts';
 import { Button, Card, Confirm, Problem } from '../../ui/parts.tsx';
 import { clock, plural, took } from '../../words.ts';
 import { csvOf, MOST_QUERY_ROWS } from './csv.ts';
@@ -42,7 +41,8 @@ export function SqlPanel({ app, tables, onSchemaChange }: Props) {
     setProblem(undefined);
     try {
       // Before what cannot be undone, the data is copied aside.
-      const copy = needsCopy ? (await post<{ copy: string | null }>(route`/svc/_apps/${app}/copies`)).copy : null;
+      const params = { id: app };
+      const copy = needsCopy ? (await gateway.call('POST /svc/_apps/:id/copies', { params })).copy : null;
       const begun = performance.now();
       const answer = await run(app, isPlan ? `EXPLAIN QUERY PLAN ${text}` : text);
       setShown({ sql: text, answer, ms: performance.now() - begun, copy, isPlan });

@@ -1,12 +1,12 @@
 /** Reads and changes the tables of an app with SQL: what there is, pages of rows, cells. */
-import { route } from '../../../protocol/http/addresses.ts';
-import { post } from '../../gateway.ts';
+import type { Received } from '../../../protocol/routes/api.ts';
+import { gateway } from '../../gateway.ts';
 
-/** A value as `POST /svc/_apps/:id/sql` answers it: integers beyond 2^53 and blobs (base64) are text. */
-export type Cell = string | number | null;
-export type SqlRows = { columns: string[]; rows: Cell[][]; truncated: boolean };
-export type SqlChange = { changes: number; lastInsertRowid: number | string | null };
-export type SqlAnswer = SqlRows | SqlChange;
+export type SqlAnswer = Received<'POST /svc/_apps/:id/sql'>;
+export type SqlRows = Extract<SqlAnswer, { rows: unknown }>;
+export type SqlChange = Extract<SqlAnswer, { changes: unknown }>;
+/** Integers beyond 2^53 and blobs (base64) are text. */
+export type Cell = SqlRows['rows'][number][number];
 
 /** `key` are the columns that name a row: the hidden `_rowid_`, or the primary key of a table without it; null for a view. */
 export type Table = { name: string; type: 'table' | 'view'; key: readonly string[] | null; columns: readonly Column[] };
@@ -35,12 +35,17 @@ export type Row = { key: Cell[]; cells: Cell[]; types: string[] };
 
 export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
-export const run = <T = SqlAnswer>(
+/** The statement decides which of the answers it gets. */
+export const run = async <T extends SqlAnswer = SqlAnswer>(
   app: string,
   sql: string,
   params: unknown[] = [],
   signal?: AbortSignal,
-): Promise<T> => post<T>(route`/svc/_apps/${app}/sql`, { sql, params }, { signal });
+  rows?: number,
+): Promise<T> => {
+  const sent = { params: { id: app }, body: { sql, params, rows } };
+  return (await gateway.call('POST /svc/_apps/:id/sql', sent, { signal })) as T;
+};
 
 const query = (app: string, sql: string, params: unknown[] = [], signal?: AbortSignal): Promise<SqlRows> =>
   run<SqlRows>(app, sql, params, signal);
@@ -52,7 +57,7 @@ export const runForRows = (
   rows: number,
   params: unknown[] = [],
   signal?: AbortSignal,
-): Promise<SqlRows> => post<SqlRows>(route`/svc/_apps/${app}/sql`, { sql, params, rows }, { signal });
+): Promise<SqlRows> => run<SqlRows>(app, sql, params, signal, rows);
 
 /** Those of the app itself, by name; SQLite's own are left out. */
 export async function readTables(app: string, signal: AbortSignal): Promise<{ name: string; type: Table['type'] }[]> {

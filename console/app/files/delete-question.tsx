@@ -1,15 +1,14 @@
 /** Asks before a file is deleted, with a warning where something uses it. */
-import type { BlobRow } from '../../../storage/blob-files.ts';
 import { Confirm } from '../../ui/parts.tsx';
 import { bytes } from '../../words.ts';
-import { calledOf, shortName } from './file-names.ts';
+import { calledOf, type KeptFile, shortName } from './file-names.ts';
 import { UseLinks } from './use-links.tsx';
 import type { Use } from './uses.ts';
 
 /** `uses` is null where they could not be read. */
 export type DeleteProps = {
   app: string;
-  row: BlobRow;
+  row: KeptFile;
   uses: readonly Use[] | null;
   onDone: () => unknown;
   onClose: () => void;

@@ -1,17 +1,16 @@
 /** The files that an app keeps: listed page by page, looked at, uploaded, downloaded and deleted. */
 import { useRef, useState } from 'preact/hooks';
-import { route } from '../../../protocol/http/addresses.ts';
-import type { BlobPage, BlobRow } from '../../../storage/blob-files.ts';
+import type { Received } from '../../../protocol/routes/api.ts';
 import { go, hrefOf } from '../../address.ts';
 import { signedAddress } from '../../bridge/page-key.ts';
-import { get, remove } from '../../gateway.ts';
+import { gateway } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { notify } from '../../ui/notice.tsx';
 import { Button, Card, Empty, Loading, Problem } from '../../ui/parts.tsx';
 import { ago, bytes, clock, plural } from '../../words.ts';
 import type { AppViewProps } from '../views.ts';
 import { type DeleteProps, DeleteQuestion } from './delete-question.tsx';
-import { calledOf, nameOf, shortName } from './file-names.ts';
+import { addressOfFile, calledOf, type KeptFile, nameOf, shortName } from './file-names.ts';
 import { Preview } from './preview.tsx';
 import { Thumbnail } from './thumbnail.tsx';
 import { Uploads, useUploads } from './uploads.tsx';
@@ -20,33 +19,37 @@ import { type Use, type Uses, usesOf, useUses } from './uses.ts';
 
 const PAGE_FILES = 100;
 
-type FileList = BlobPage & { usage: { files: number; bytes: number; quota: number } };
+const SORTS = ['newest', 'largest'] as const;
 
 export function FilesView({ app, address }: AppViewProps) {
   const [sort, prefix, after] = ['sort', 'prefix', 'after'].map((name) => address.query.get(name) ?? '');
   const page = Number(address.query.get('page') ?? 1);
   const shown = address.query.get('file');
-  const base = route`/svc/${app.id}/_blobs`;
-  const query = new URLSearchParams({ limit: String(PAGE_FILES) });
-  for (const [name, value] of Object.entries({ sort, prefix, after })) if (value) query.set(name, value);
-  const load = (signal: AbortSignal) => get<FileList>(`${base}?${query}`, signal);
-  const { value: list, error, reload } = usePolled(load, `${base}?${query}`, 0);
+  const { id } = app;
+  const query = {
+    limit: PAGE_FILES,
+    sort: SORTS.find((one) => one === sort),
+    prefix: prefix || undefined,
+    after: after || undefined,
+  };
+  const load = (signal: AbortSignal) => gateway.call('GET /svc/:id/_blobs', { params: { id }, query }, { signal });
+  const { value: list, error, reload } = usePolled(load, JSON.stringify([id, query]), 0);
   const [deleting, setDeleting] = useState<Pick<DeleteProps, 'row' | 'uses'>>();
   const uses = useUses(app.id, list?.files.map(({ sha256 }) => sha256) ?? []);
-  const uploads = useUploads(base, list?.usage, reload);
+  const uploads = useUploads(id, list?.usage, reload);
 
   /** The view with other members in its address; `undefined` takes one out. */
   const hrefWith = (members: Record<string, string | number | undefined>) =>
     hrefOf(['apps', app.id, 'files'], { sort, prefix, after, page: page > 1 ? page : undefined, ...members });
   /** Looks first whether anything uses it; null where that cannot be known. */
-  const ask = (row: BlobRow) =>
+  const ask = (row: KeptFile) =>
     usesOf(app.id, [row.sha256], { isWithin: true }).then(
       (found) => setDeleting({ row, uses: found.get(row.sha256) ?? [] }),
       () => setDeleting({ row, uses: null }),
     );
   const first = { after: undefined, page: undefined };
-  const drop = async ({ sha256 }: BlobRow) => {
-    await remove(`${base}/${sha256}`);
+  const drop = async ({ sha256 }: KeptFile) => {
+    await gateway.call('DELETE /svc/:id/_blobs/:sha256', { params: { id, sha256 } });
     notify(`${shortName(sha256)} is deleted.`);
     if (shown === sha256) go(hrefWith({ file: undefined }), { replace: true });
     reload();
@@ -88,7 +91,6 @@ export function FilesView({ app, address }: AppViewProps) {
           app={app.id}
           rows={list.files}
           uses={uses}
-          base={base}
           hrefOfFile={(sha256) => hrefWith({ file: sha256 })}
           onDelete={ask}
         />
@@ -103,7 +105,6 @@ export function FilesView({ app, address }: AppViewProps) {
         <Preview
           key={shown}
           app={app}
-          base={base}
           sha256={shown}
           onDelete={ask}
           onClose={() => go(hrefWith({ file: undefined }), { replace: true })}
@@ -172,7 +173,7 @@ function UploadButton({ onFiles }: { onFiles: (files: readonly File[]) => void }
   );
 }
 
-function Usage({ files, bytes: used, quota }: FileList['usage']) {
+function Usage({ files, bytes: used, quota }: Received<'GET /svc/:id/_blobs'>['usage']) {
   return (
     <p class="files-usage">
       <span role="status">
@@ -185,15 +186,14 @@ function Usage({ files, bytes: used, quota }: FileList['usage']) {
 
 type RowsProps = {
   app: string;
-  rows: readonly BlobRow[];
+  rows: readonly KeptFile[];
   /** Undefined while they are read. */
   uses: Uses | undefined;
-  base: string;
   hrefOfFile: (sha256: string) => string;
-  onDelete: (row: BlobRow) => void;
+  onDelete: (row: KeptFile) => void;
 };
 
-function Rows({ app, rows, uses, base, hrefOfFile, onDelete }: RowsProps) {
+function Rows({ app, rows, uses, hrefOfFile, onDelete }: RowsProps) {
   return (
     <Card class="table">
       <table class="kept-files">
@@ -213,7 +213,7 @@ function Rows({ app, rows, uses, base, hrefOfFile, onDelete }: RowsProps) {
           {rows.map((row) => (
             <FileRow
               key={row.sha256}
-              {...{ app, base, row, onDelete }}
+              {...{ app, row, onDelete }}
               uses={uses?.get(row.sha256)}
               href={hrefOfFile(row.sha256)}
             />
@@ -224,20 +224,20 @@ function Rows({ app, rows, uses, base, hrefOfFile, onDelete }: RowsProps) {
   );
 }
 
-type FileRowProps = Pick<RowsProps, 'app' | 'base' | 'onDelete'> & {
-  row: BlobRow;
+type FileRowProps = Pick<RowsProps, 'app' | 'onDelete'> & {
+  row: KeptFile;
   uses: readonly Use[] | undefined;
   href: string;
 };
 
-function FileRow({ app, base, row, uses = [], href, onDelete }: FileRowProps) {
+function FileRow({ app, row, uses = [], href, onDelete }: FileRowProps) {
   const called = calledOf(uses);
   const name = nameOf(row, uses);
   return (
     <tr>
       <td>
         <span class="file-name">
-          <Thumbnail base={base} row={row} />
+          <Thumbnail app={app} row={row} />
           <span>
             <a href={href}>{called ?? <code>{shortName(row.sha256)}</code>}</a>
             {called && <code class="hint file-sha">{shortName(row.sha256)}</code>}
@@ -260,7 +260,7 @@ function FileRow({ app, base, row, uses = [], href, onDelete }: FileRowProps) {
         <span class="row-acts">
           <a
             class="button small wide"
-            href={signedAddress(`${base}/${row.sha256}`)}
+            href={signedAddress(addressOfFile(app, row.sha256))}
             download={name}
             aria-label={`Download ${name}`}
           >

@@ -1,12 +1,12 @@
 /** A file in a list: a small picture of an image, the kind of any other. */
 import { endingOf, essenceOf } from '../../../protocol/http/media-types.ts';
-import type { BlobRow } from '../../../storage/blob-files.ts';
 import { signedAddress } from '../../bridge/page-key.ts';
+import { addressOfFile, type KeptFile } from './file-names.ts';
 
 /** Larger ones are read only when they are looked at. */
 const MOST_BYTES = 8 * 1024 * 1024;
 
-export function Thumbnail({ base, row: { sha256, type, size } }: { base: string; row: BlobRow }) {
+export function Thumbnail({ app, row: { sha256, type, size } }: { app: string; row: KeptFile }) {
   if (!essenceOf(type).startsWith('image/') || size > MOST_BYTES || size === 0) {
     return (
       <span class="thumbnail" aria-hidden="true">
@@ -17,7 +17,7 @@ export function Thumbnail({ base, row: { sha256, type, size } }: { base: string;
   return (
     <img
       class="thumbnail"
-      src={signedAddress(`${base}/${sha256}`)}
+      src={signedAddress(addressOfFile(app, sha256))}
       alt=""
       loading="lazy"
       decoding="async"

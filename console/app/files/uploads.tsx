@@ -2,7 +2,7 @@
 import { useRef, useState } from 'preact/hooks';
 import { mediaTypeOf } from '../../../protocol/http/media-types.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { put } from '../../gateway.ts';
+import { gateway } from '../../gateway.ts';
 import { Button, CopyButton } from '../../ui/parts.tsx';
 import { bytes, plural } from '../../words.ts';
 
@@ -24,7 +24,7 @@ type Usage = { bytes: number; quota: number } | undefined;
 let lastId = 0;
 
 /** `usage` is what the app has stored by now; `onStored` is called when one more is. */
-export function useUploads(address: string, usage: Usage, onStored: () => void) {
+export function useUploads(app: string, usage: Usage, onStored: () => void) {
   const [uploads, setUploads] = useState<readonly Upload[]>([]);
   const running = useRef<AbortController | null>(null);
   const waiting = useRef<{ id: number; file: File }[]>([]);
@@ -43,7 +43,7 @@ export function useUploads(address: string, usage: Usage, onStored: () => void) 
       try {
         checkRoom(file, known.current);
         change(id, { state: 'sending' });
-        const { sha256 } = await send(address, file, (done) => change(id, { done }), stop.signal);
+        const { sha256 } = await send(app, file, (done) => change(id, { done }), stop.signal);
         change(id, { state: 'stored', done: 1, sha256 });
         onStored();
       } catch (error) {
@@ -86,10 +86,11 @@ function checkRoom({ size }: File, usage: Usage): void {
     );
 }
 
-function send(address: string, file: File, onProgress: (done: number) => void, signal: AbortSignal) {
+function send(id: string, file: File, onProgress: (done: number) => void, signal: AbortSignal) {
   const type = file.type || mediaTypeOf(file.name) || 'application/octet-stream';
   const onSent = (sent: number) => onProgress(file.size === 0 ? 1 : sent / file.size);
-  return put<{ sha256: string }>(address, file, { headers: { 'content-type': type }, onSent, signal });
+  const options = { headers: { 'content-type': type }, onSent, signal };
+  return gateway.call('PUT /svc/:id/_blobs', { params: { id }, body: file }, options);
 }
 
 type Props = { uploads: readonly Upload[]; clear: () => void; hrefOfFile: (sha256: string) => string };

@@ -110,7 +110,7 @@ export const rowText = ({ table, key }: Use): string => (key === null ? table : 
 
 /** The queries and actions that say that they work with these tables. */
 export function toolsOf(
-  { queries, actions }: Manifest,
+  { queries, actions }: Pick<Manifest, 'queries' | 'actions'>,
   uses: readonly Use[],
 ): { kind: 'query' | 'action'; name: string }[] {
   const tables = new Set(uses.map(({ table }) => table));

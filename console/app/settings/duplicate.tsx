@@ -1,10 +1,8 @@
 /** Makes another app like this one, with or without its data. */
 import { useState } from 'preact/hooks';
-import type { NewWebhook } from '../../../protocol/automations/automation.ts';
-import { route } from '../../../protocol/http/addresses.ts';
 import { freeName } from '../../../protocol/ids.ts';
 import { go, hrefOf } from '../../address.ts';
-import { post } from '../../gateway.ts';
+import { gateway } from '../../gateway.ts';
 import { useGateway } from '../../gateway-state.tsx';
 import { APP_ID, idOf } from '../../home/app-names.ts';
 import { showMinted } from '../../ui/minted.tsx';
@@ -36,8 +34,8 @@ function DuplicateDialog({ app, onClose }: { app: AppDetail; onClose: () => void
   const submit = (event: Event) => {
     event.preventDefault();
     void run(async () => {
-      const body = { id, name: name.trim(), data };
-      const { webhooks } = await post<{ webhooks: NewWebhook[] }>(route`/svc/_apps/${app.id}/duplicate`, body);
+      const sent = { params: { id: app.id }, body: { id, name: name.trim(), data } };
+      const { webhooks } = await gateway.call('POST /svc/_apps/:id/duplicate', sent);
       reload();
       showMinted(id, webhooks);
       notify(`${id} is live.`);

@@ -1,28 +1,28 @@
 /** What an app is called, how it looks in lists, and what visitors may use of it. Each change is published at once. */
 import { useRef, useState } from 'preact/hooks';
-import { route } from '../../../protocol/http/addresses.ts';
 import { publicParts } from '../../../protocol/manifest.ts';
+import type { Sent } from '../../../protocol/routes/api.ts';
 import { documentHref } from '../../docs/help-pages.ts';
-import { post } from '../../gateway.ts';
+import { gateway } from '../../gateway.ts';
 import { useGateway } from '../../gateway-state.tsx';
 import { notify } from '../../ui/notice.tsx';
 import { Button, Card, Field, Problem, Tile } from '../../ui/parts.tsx';
 import { useWork } from '../../work.ts';
-import type { AppDetail } from '../views.ts';
+import { type AppDetail, toolsIn } from '../views.ts';
 import { iconOf } from './icon-file.ts';
 
 type Props = { app: AppDetail; onChanged: () => void };
-type Published = { tag?: string; version: string | number };
 
 /** Publishes members of the manifest; what is refused is said by `error`. */
 function useChange({ app, onChanged }: Props) {
-  const gateway = useGateway();
+  const { reload } = useGateway();
   const { isBusy, error, run } = useWork();
-  const change = (members: Record<string, unknown>) =>
+  const change = (members: Sent<'POST /svc/_apps/:id/meta'>['body']) =>
     run(async () => {
-      const { tag, version } = await post<Published>(route`/svc/_apps/${app.id}/meta`, { ...members, publish: true });
+      const sent = { params: { id: app.id }, body: { ...members, publish: true } };
+      const { tag, version } = await gateway.call('POST /svc/_apps/:id/meta', sent);
       notify(`${tag ?? version} is live.`);
-      gateway.reload();
+      reload();
       onChanged();
     });
   return { isBusy, error, change };
@@ -105,8 +105,8 @@ export function General(props: Props) {
 export function Visibility(props: Props) {
   const { app } = props;
   const { isBusy, error, change } = useChange(props);
-  const { queries, actions } = app.manifest;
-  const now = publicParts(app.manifest);
+  const { queries, actions } = toolsIn(app);
+  const now = publicParts(app.manifest ?? {});
   const [open, setOpen] = useState<readonly string[]>(now);
   const tools = [...queries.map(({ name }) => `query ${name}`), ...actions.map(({ name }) => `action ${name}`)];
   const box = (part: string, text: string) => (

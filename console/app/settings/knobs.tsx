@@ -1,28 +1,28 @@
 /** The settings of an app's page: what its manifest offers, and what is chosen. */
 import { useRef, useState } from 'preact/hooks';
-import { route } from '../../../protocol/http/addresses.ts';
-import type { Knob } from '../../../protocol/manifest.ts';
+import type { Received } from '../../../protocol/routes/api.ts';
 import type { GatewayError } from '../../gateway.ts';
-import { get, put } from '../../gateway.ts';
+import { gateway } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { Button, Card, Loading, Problem } from '../../ui/parts.tsx';
 import type { AppDetail } from '../views.ts';
 
-type Values = Record<string, unknown>;
-type Answer = { knobs: Knob[]; prefs: Values; settings: Values };
+type Settings = Received<'GET /svc/_apps/:id/settings'>;
+type Knob = Settings['knobs'][number];
 
 export function Knobs({ app }: { app: AppDetail }) {
-  const address = route`/svc/_apps/${app.id}/settings`;
-  const { value, error, reload } = usePolled((signal) => get<Answer>(address, signal), address, 0);
+  const { id } = app;
+  const read = (signal: AbortSignal) => gateway.call('GET /svc/_apps/:id/settings', { params: { id } }, { signal });
+  const { value, error, reload } = usePolled(read, id, 0);
   if (value && value.knobs.length === 0) return null;
   return (
     <Card title="Settings of the page">
-      {value ? <Form address={address} read={value} /> : error ? <Problem error={error} retry={reload} /> : <Loading />}
+      {value ? <Form app={id} read={value} /> : error ? <Problem error={error} retry={reload} /> : <Loading />}
     </Card>
   );
 }
 
-function Form({ address, read: { knobs, prefs, settings: stored } }: { address: string; read: Answer }) {
+function Form({ app, read: { knobs, prefs = {}, settings: stored } }: { app: string; read: Settings }) {
   const [settings, setSettings] = useState(stored);
   const [said, setSaid] = useState('');
   const [error, setError] = useState<GatewayError>();
@@ -39,7 +39,7 @@ function Form({ address, read: { knobs, prefs, settings: stored } }: { address: 
     sending.current = sending.current.then(async () => {
       if (wanted.current !== next) return;
       try {
-        await put(address, next);
+        await gateway.call('PUT /svc/_apps/:id/settings', { params: { id: app }, body: next });
         setError(undefined);
         setSaid('Saved. Open pages show it after a reload.');
       } catch (problem) {

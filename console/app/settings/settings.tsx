@@ -1,8 +1,7 @@
 /** What an app is set to, what it keeps secret, who may use it by a token, and the ways to restart and remove it. */
 import { useEffect, useState } from 'preact/hooks';
-import { route } from '../../../protocol/http/addresses.ts';
 import { go, hrefOf } from '../../address.ts';
-import { remove } from '../../gateway.ts';
+import { gateway } from '../../gateway.ts';
 import { useGateway } from '../../gateway-state.tsx';
 import { notify } from '../../ui/notice.tsx';
 import { Button, Card, Confirm, Problem, State } from '../../ui/parts.tsx';
@@ -73,12 +72,13 @@ function Remove({ app }: { app: AppDetail }) {
 }
 
 function RemoveDialog({ app, onClose }: { app: AppDetail; onClose: () => void }) {
-  const gateway = useGateway();
+  const { reload } = useGateway();
   const [isForGood, setForGood] = useState(false);
   const removeApp = async () => {
-    await remove(`${route`/svc/_apps/${app.id}`}${isForGood ? '?purge=1' : ''}`);
+    const query = { purge: isForGood ? '1' : undefined };
+    await gateway.call('DELETE /svc/_apps/:id', { params: { id: app.id }, query });
     notify(isForGood ? `${app.name} is removed, with its data` : `${app.name} is removed; its data is in the trash`);
-    gateway.reload();
+    reload();
     go(hrefOf([]));
   };
   const code =

@@ -1,11 +1,14 @@
 /** Calls a tool of an app, and writes the same call for other programs. */
+import type { ErrorBody } from '../../../protocol/errors.ts';
+import { type Request, requestOf } from '../../../protocol/http/client.ts';
+import type { Received } from '../../../protocol/routes/api.ts';
 import { gateway } from '../../gateway.ts';
 import { quoted } from '../../words.ts';
 
 export type Kind = 'query' | 'action';
 export type ToolCall = { app: string; kind: Kind; tool: string; input: unknown };
 
-type Issue = { path: string; message: string; keyword?: string };
+type Answer = Received<'POST /svc/_tool/svc_read' | 'POST /svc/_tool/svc_write'> | { isError: true; error: ErrorBody };
 
 /** `status` is 0 when no answer came. */
 export type Outcome = {
@@ -15,16 +18,20 @@ export type Outcome = {
   handlerMs?: number;
   isKept: boolean;
   data?: unknown;
-  error?: { code: string; message: string; path?: string; issues?: Issue[] };
+  error?: ErrorBody;
 };
 
-export async function callTool({ app, kind, tool, input }: ToolCall): Promise<Outcome> {
+const requestFor = ({ app, kind, tool, input }: ToolCall): Request =>
+  kind === 'query'
+    ? requestOf('POST /svc/_tool/svc_read', { body: { app, query: tool, input } })
+    : requestOf('POST /svc/_tool/svc_write', { body: { app, action: tool, input } });
+
+export async function callTool(call: ToolCall): Promise<Outcome> {
   const from = performance.now();
-  const address = `/svc/_tool/svc_${kind === 'query' ? 'read' : 'write'}`;
   let response: Response;
-  let answer: { isError?: boolean; data?: unknown; error?: Outcome['error'] };
+  let answer: Answer;
   try {
-    response = await gateway.send({ method: 'POST', path: address, json: { app, [kind]: tool, input } });
+    response = await gateway.send(requestFor(call));
     answer = await response.json();
   } catch {
     const message = 'The gateway gave no answer. An action may have been done: check before you run it again.';
@@ -33,13 +40,12 @@ export async function callTool({ app, kind, tool, input }: ToolCall): Promise<Ou
   const ms = performance.now() - from;
   const timing = response.headers.get('server-timing') ?? '';
   const handler = /handler;dur=([\d.]+)/.exec(timing)?.[1];
-  const { data, error } = answer;
   return {
     status: response.status,
     ms,
     ...(handler !== undefined && { handlerMs: Number(handler) }),
     isKept: /cache;desc="?hit/.test(timing),
-    ...(answer.isError ? error && { error } : { data }),
+    ...('error' in answer ? { error: answer.error } : { data: answer.data }),
   };
 }
 
@@ -47,7 +53,7 @@ export async function callTool({ app, kind, tool, input }: ToolCall): Promise<Ou
 export function issuesOf({ error }: Pick<Outcome, 'error'>): Map<string, string> {
   const issues = new Map<string, string>();
   if (error?.code !== 'INVALID_INPUT') return issues;
-  const all = error.issues ?? [{ path: error.path ?? '', message: error.message }];
+  const all = error.issues ?? [{ path: error.path ?? '', message: error.message, keyword: '' }];
   for (const { path, message, keyword } of all) {
     const missing = keyword === 'required' ? /'(.+)'/.exec(message)?.[1] : undefined;
     if (missing === undefined) issues.set(path, message);
@@ -57,10 +63,10 @@ export function issuesOf({ error }: Pick<Outcome, 'error'>): Map<string, string>
 }
 
 /** The token is never in it: the shell asks for it. */
-export function asCurl({ app, kind, tool, input }: ToolCall, origin: string): string {
-  const body = JSON.stringify({ app, [kind]: tool, input });
-  const address = `${origin}/svc/_tool/svc_${kind === 'query' ? 'read' : 'write'}`;
-  return `curl -sS -H "authorization: Bearer $(svc token)" ${quoted(address)} \\\n  -d ${quoted(body)}`;
+export function asCurl(call: ToolCall, origin: string): string {
+  const { path, json } = requestFor(call);
+  const address = quoted(origin + path);
+  return `curl -sS -H "authorization: Bearer $(svc token)" ${address} \\\n  -d ${quoted(JSON.stringify(json))}`;
 }
 
 export function asCommand({ app, kind, tool, input }: ToolCall): string {

@@ -5,7 +5,7 @@ import { hrefOf } from '../../address.ts';
 import { useGateway } from '../../gateway-state.tsx';
 import { Button, Card, Confirm, CopyButton, Empty, State } from '../../ui/parts.tsx';
 import { ago, took } from '../../words.ts';
-import type { AppDetail, AppViewProps } from '../views.ts';
+import { type AppDetail, type AppViewProps, toolsIn } from '../views.ts';
 import { type Past, readHistory, remember, toolAddress } from './call-history.ts';
 import { InputForm, type InputFormProps, JsonField } from './fields.tsx';
 import { initialOf, shapeOf } from './input-shape.ts';
@@ -86,11 +86,11 @@ export function ToolsView({ app, address }: AppViewProps) {
   );
 }
 
-function toolsOf({ manifest }: AppDetail): Tool[] {
-  if (!manifest) return [];
+function toolsOf(app: AppDetail): Tool[] {
+  const { queries, actions } = toolsIn(app);
   return [
-    ...manifest.queries.map((definition): Tool => ({ kind: 'query', definition })),
-    ...manifest.actions.map((definition): Tool => ({ kind: 'action', definition })),
+    ...queries.map((definition): Tool => ({ kind: 'query', definition })),
+    ...actions.map((definition): Tool => ({ kind: 'action', definition })),
   ];
 }
 
@@ -250,7 +250,7 @@ const FORMATS = { curl: 'curl', svc: 'svc', mcp: 'MCP' } as const;
 function CopyAs({ app, call }: { app: AppDetail; call: ToolCall }) {
   const { system } = useGateway();
   const [format, setFormat] = useState<keyof typeof FORMATS | ''>('');
-  const { queries, actions } = app.manifest;
+  const { queries, actions } = toolsIn(app);
   const isTwice = [queries, actions].every((list) => list.some(({ name }) => name === call.tool));
   // Programs use the address where the gateway listens: not every resolver knows names below localhost.
   const origin = location.hostname.endsWith('localhost') ? (system?.url ?? location.origin) : location.origin;
