@@ -30,6 +30,7 @@ const folders = [
   'workers',
   'supervisor',
   'cli',
+  'console',
   'bench',
   'test',
   'testing',
