@@ -78,7 +78,7 @@ export const followLink = (code: string): Promise<void> =>
 
 type Shown = Sent<'POST /svc/_session'>['body'];
 
-/** Not by the client, for which no session is left then. Rejects with `unknown` where the gateway does not know what it was given. */
+/** Without the client, which takes a refusal for the end of the session. Rejects with `unknown` where the gateway knows nothing of it. */
 async function open(shown: Shown, headers: Record<string, string>, unknown: string): Promise<void> {
   const { method, path, json } = requestOf('POST /svc/_session', { body: shown });
   const response = await fetch(path, { method, headers, body: JSON.stringify(json) });

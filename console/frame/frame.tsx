@@ -58,27 +58,26 @@ async function readGateway(signal: AbortSignal): Promise<Read> {
   }
   const { data } = await gateway.call('POST /svc/_tool/svc_describe', {}, { signal });
   const { apps } = data as Extract<typeof data, { apps: DescribedApp[] }>;
-  return { apps: apps.map(recordOf), system: undefined, isShared };
+  // One that cannot be described, such as before its first version, is of no use here.
+  return { apps: apps.flatMap((app) => ('error' in app ? [] : recordOf(app))), system: undefined, isShared };
 }
 
-const recordOf = (described: DescribedApp): AppRecord => ({
-  ...('error' in described ? { name: described.app, queries: 0, actions: 0 } : toldOf(described)),
-  id: described.app,
+type Usable = Exclude<DescribedApp, { error: object }>;
+
+const recordOf = ({ app, name, description, queries, actions }: Usable): AppRecord => ({
+  id: app,
+  name,
   version: '',
+  ...(description !== undefined && { description }),
   kind: 'app',
   backend: 'tarball',
   status: 'active',
   activeVersion: '',
   registeredAt: 0,
   updatedAt: 0,
-  automations: 0,
-});
-
-const toldOf = ({ name, description, queries, actions }: Exclude<DescribedApp, { error: object }>) => ({
-  name,
-  ...(description !== undefined && { description }),
   queries: queries.length,
   actions: actions.length,
+  automations: 0,
 });
 
 export function Frame({ session, onSignedOut }: { session: Session | null; onSignedOut: () => void }) {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { appOf } from '../../testing/apps.ts';
-import { assertAccessible } from '../../testing/console.ts';
+import { assertAccessible, openView } from '../../testing/console.ts';
 import type { TestGateway } from '../../testing/gateway.ts';
 import { withoutChromium } from './chromium.ts';
 import { consoleSuite } from './console-suite.ts';
@@ -100,6 +100,36 @@ export function logsSuite(gateway: TestGateway): void {
       assert.equal(await lines(page).filter({ hasText: 'during the pause' }).count(), 0);
       await page.getByRole('button', { name: 'Resume' }).click();
       await lines(page).filter({ hasText: 'during the pause' }).waitFor();
+    });
+
+    test('a log that is lost says so, and goes on with what was logged meanwhile, each once', async () => {
+      await say('before the loss');
+      const page = await open('/apps/till/logs');
+      await lines(page).filter({ hasText: 'before the loss' }).waitFor();
+      await page.getByText('following', { exact: true }).waitFor();
+      await suite.context.setOffline(true);
+      await page.getByText('connecting', { exact: true }).waitFor();
+      await say('during the loss');
+      await suite.context.setOffline(false);
+      await page.getByText('following', { exact: true }).waitFor();
+      await lines(page).filter({ hasText: 'during the loss' }).waitFor();
+      await say('after the loss');
+      await lines(page).filter({ hasText: 'after the loss' }).waitFor();
+      assert.equal(await lines(page).filter({ hasText: 'the loss' }).count(), 3, 'nothing twice');
+    });
+
+    test('what was before shows also while there are too many streams, and is followed once there are fewer', async () => {
+      await say('among many');
+      const page = await suite.openAnother('/nothing');
+      const error = { code: 'OVERLOADED', message: 'There are too many streams.' };
+      await page.route('**/svc/_logs?*follow=1*', (route) => route.fulfill({ status: 503, json: { error } }));
+      await openView(page, '/apps/till/logs');
+      await lines(page).filter({ hasText: 'among many' }).waitFor();
+      await page.getByText('connecting', { exact: true }).waitFor();
+      await page.unroute('**/svc/_logs?*follow=1*');
+      await page.getByText('following', { exact: true }).waitFor();
+      await say('among few');
+      await lines(page).filter({ hasText: 'among few' }).waitFor();
     });
 
     test('of thousands of entries only near ones are drawn; earlier ones load, each once, without moving the text', async () => {

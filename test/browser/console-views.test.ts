@@ -7,7 +7,7 @@ import { describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { appOf } from '../../testing/apps.ts';
 import { assertAccessible, openView, VIEWS } from '../../testing/console.ts';
-import { onEachStore } from '../../testing/edges.ts';
+import { gatewayOfSuite, onEachStore } from '../../testing/edges.ts';
 import type { TestGateway } from '../../testing/gateway.ts';
 import { withoutChromium } from './chromium.ts';
 import { consoleSuite } from './console-suite.ts';
@@ -110,5 +110,20 @@ onEachStore({ apps: ['todos'] }, (gateway, store) => {
       const unexpected = suite.complaints.filter((text) => !/404 \(Not Found\)|autofocusing/.test(text));
       assert.deepEqual(unexpected, []);
     });
+  });
+});
+
+describe('the console at an address that all apps share', { skip: withoutChromium() }, () => {
+  const gateway = gatewayOfSuite({ apps: ['todos'], config: { pageOrigins: 'shared' } });
+  const suite = consoleSuite(gateway, {});
+
+  test('shows the apps that can be used, with their tools', async () => {
+    assert.equal((await gateway.upload('waiting', appOf('waiting', {}), '?activate=0')).status, 201);
+    const page = await suite.open('/');
+    await page.getByRole('link', { name: 'Todos', exact: true }).waitFor();
+    assert.equal(await page.getByText('waiting').count(), 0, 'it has no live version');
+    await openView(page, '/apps/todos');
+    await page.getByRole('heading', { name: 'Todos', level: 1 }).waitFor();
+    await page.getByRole('navigation', { name: 'Tools' }).getByText('list').first().waitFor();
   });
 });
