@@ -2,7 +2,7 @@
 import { addressOf, type FollowOptions, requestOf } from '../../../protocol/http/client.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Received, Sent } from '../../../protocol/routes/api.ts';
-import { mayWrite, keywordWithoutWhere } from '../../../protocol/rules/sql.ts';
+import { keywordWithoutWhere, mayWrite } from '../../../protocol/rules/sql.ts';
 import { plural } from '../../../protocol/text/units.ts';
 import { askFirst, type CommandContext, jsonArgument } from '../../command.ts';
 import { EXIT, sqlOutcomeUnknown, UnreachableError } from '../../failure.ts';
