@@ -82,8 +82,8 @@ test('an answer that is an error is thrown with all that it says', async () => {
 
 test('an answer without content is one, and a page of another program is none', async () => {
   const { client } = clientOf([{ status: 204, text: '' }, { text: '<html>' }, { text: '<html>', type: 'text/html' }]);
-  assert.equal(await client.delete('/x'), undefined);
-  await assert.rejects(client.get('/x'), /http:\/\/here is not a gateway: its answer is not JSON/);
+  assert.equal(await client.call('DELETE /svc/_session'), undefined);
+  await assert.rejects(client.call('GET /svc/_tokens'), /http:\/\/here is not a gateway: its answer is not JSON/);
   await assert.rejects(client.follow('/x').next(), /its answer is not an event stream/);
 });
 

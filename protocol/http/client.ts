@@ -134,27 +134,6 @@ export class GatewayClient<A extends Answer = Answer> {
     return { status, headers, body };
   }
 
-  async get<T>(path: string, options: CallOptions = {}): Promise<T> {
-    return (await this.ask({ ...options, method: 'GET', path })).body as T;
-  }
-
-  /** Here, as in `put`, bytes are sent as they are, and anything else as JSON. */
-  async post<T>(path: string, content?: unknown, options: CallOptions = {}): Promise<T> {
-    return (await this.ask({ ...options, method: 'POST', path, ...contentOf(content) })).body as T;
-  }
-
-  async put<T>(path: string, content: unknown, options: CallOptions = {}): Promise<T> {
-    return (await this.ask({ ...options, method: 'PUT', path, ...contentOf(content) })).body as T;
-  }
-
-  async patch<T>(path: string, json: unknown): Promise<T> {
-    return (await this.ask({ method: 'PATCH', path, json })).body as T;
-  }
-
-  async delete<T>(path: string): Promise<T> {
-    return (await this.ask({ method: 'DELETE', path })).body as T;
-  }
-
   /** An answer that is not JSON. */
   async open(request: Request): Promise<A> {
     const answer = await this.send(request);
