@@ -80,7 +80,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       host,
       appLog,
       onProcess,
-      onDamaged: (key, damage) => registry.damages.met(key, damage),
+      onDamaged: (key, damage) => registry.damages.report(key, damage),
       secrets: (app) => secrets.given(app),
       keepBlob: (...asked) => blobs.keep(...asked),
       notice: (...sent) => notices.answer(...sent),
@@ -142,7 +142,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const sql = new SqlProcesses({
       createChild: (name, events) => tree.sqlChild(name, events),
       database: (app, migrated) => databases.ofCaller(app, migrated),
-      onDamaged: (app, damage) => registry.damages.met(app, damage),
+      onDamaged: (app, damage) => registry.damages.report(app, damage),
       maxResultBytes: config.maxResultBytes,
       onEnded: (app, msg) => {
         const versionId = tree.existing(app)?.summary.versionId;

@@ -40,7 +40,7 @@ export type StoredTurn = {
 export type StoredEvent = { id: number; event: TurnEvent };
 
 /** A message, or the answer of its turn. */
-export type SaidText = { turnId: string; role: 'user' | 'assistant'; text: string };
+export type MessageText = { turnId: string; role: 'user' | 'assistant'; text: string };
 
 /** The run of a turn, which is stored together with the turn: `turn` is what stores its beginning or end, all or none. */
 export type StoredRun = {
@@ -57,7 +57,7 @@ export interface OpenConversation {
   /** Oldest first. */
   readonly turns: readonly StoredTurn[];
   /** Messages and answers of turns that have ended, oldest first. Over `LIMITS.chatHistoryChars` the oldest are left out. */
-  readonly said: SaidText[];
+  readonly texts: MessageText[];
   /** The session id of this runner's agent if this runner took the last turn, else null. */
   resume(runner: string): string | null;
   /**

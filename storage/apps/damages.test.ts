@@ -39,7 +39,7 @@ async function openRegistry(isWhole?: () => Promise<boolean>) {
 
 const damage = (): Damage => ({ what: 'is damaged (database disk image is malformed)', lost: false });
 const told = async (registry: Registry, met = damage()) => {
-  const { code, status, message } = await registry.damages.met('notes', met);
+  const { code, status, message } = await registry.damages.report('notes', met);
   return { answer: `${status} ${code}`, message };
 };
 

@@ -44,10 +44,10 @@ export class Damages {
   }
 
   /**
-   * A process met damage. Resolves with the error for its caller: of the disk where that cannot read the data, or could not a moment ago,
+   * Takes the report of a process that met damage. Resolves with the error for its caller: of the disk where that cannot read the data, or could not a moment ago,
    * else of the damage, which is noted. Never rejects.
    */
-  async met(key: string, damage: Damage): Promise<SvcError> {
+  async report(key: string, damage: Damage): Promise<SvcError> {
     const { layout, now } = this.#options;
     if (!damage.lost && this.of(key) === null) {
       const reading = this.#reading.get(key) ?? diskFaultOf(layout.app(key));

@@ -132,8 +132,8 @@ export class Draft {
     return this.#snapshot;
   }
 
-  /** What it consists of; while there is a fault what it was before, null if that was not seen since the gateway started. */
-  async whole(): Promise<VersionSummary | null> {
+  /** The summary of the draft as it is. While it has a fault, that of before; null if there was none since the gateway started. */
+  async lastSummary(): Promise<VersionSummary | null> {
     await this.refreshed();
     return this.#snapshot?.summary ?? null;
   }

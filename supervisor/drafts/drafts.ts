@@ -101,7 +101,7 @@ export class Drafts {
       get: async () => await (await opened()).get(),
       code: async () => {
         const draft = await opened();
-        const version = await draft.whole();
+        const version = await draft.lastSummary();
         const manifest = version && (await this.#manifests.get(key, version.versionId));
         return { version, manifest, fault: draft.fault };
       },

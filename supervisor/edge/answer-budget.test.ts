@@ -24,8 +24,8 @@ test('an answer is counted once, and given back once', () => {
   budget.wait(answer);
   budget.progress(answer);
   assert.equal(budget.held, 30);
-  budget.done(answer);
-  budget.done(answer);
+  budget.remove(answer);
+  budget.remove(answer);
   budget.progress(answer);
   assert.equal(budget.held, 0);
 });

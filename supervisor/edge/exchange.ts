@@ -91,7 +91,7 @@ export class AnswerBudget {
     this.#held += answer.bytes;
     for (const other of this.#waiting) {
       if (this.#held <= this.#limit || other === answer) return;
-      this.done(other);
+      this.remove(other);
       other.cutOff();
     }
   }
@@ -102,7 +102,7 @@ export class AnswerBudget {
   }
 
   /** Lets go of an answer whose last byte was sent, or whose client left. Does nothing the second time. */
-  done(answer: WaitingAnswer): void {
+  remove(answer: WaitingAnswer): void {
     if (this.#waiting.delete(answer)) this.#held -= answer.bytes;
   }
 }

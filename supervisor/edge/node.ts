@@ -223,7 +223,7 @@ class NodeExchange extends BaseExchange implements Exchange {
       clearTimeout(this.timer);
       this.#stopWatch();
       this.giveBodyBack();
-      if (this.#waiting !== null) edge.answers.done(this.#waiting);
+      if (this.#waiting !== null) edge.answers.remove(this.#waiting);
       if (!res.writableFinished) this.abort();
     });
     // A write to a closing socket makes the response fail, which `close` reports. An error without a listener ends the process.

@@ -353,7 +353,7 @@ class UwsExchange extends BaseExchange implements Exchange {
   #stopWaiting(): void {
     if (this.#waiting === null) return;
     this.#waiting.watch.stop();
-    this.edge.answers.done(this.#waiting);
+    this.edge.answers.remove(this.#waiting);
     this.#waiting = null;
   }
 

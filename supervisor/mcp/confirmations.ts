@@ -59,7 +59,7 @@ export class Confirmations {
         this.#requests.set(id, { asker, answer: settle });
         if (signal?.aborted) settle('none');
         signal?.addEventListener('abort', () => settle('none'), { once: true });
-        const params = { message: words(asked), requestedSchema: FORM };
+        const params = { message: questionText(asked), requestedSchema: FORM };
         tell({ id, method: 'elicitation/create', params });
       });
       this.#requests.delete(id);
@@ -84,7 +84,7 @@ export class Confirmations {
         if (response.action === 'accept') return;
         throw notConfirmed(asked, 'refused');
       }
-      const params = { mode: 'form', message: words(asked), requestedSchema: FORM };
+      const params = { mode: 'form', message: questionText(asked), requestedSchema: FORM };
       throw new InputRequired({ [QUESTION]: { method: 'elicitation/create', params } }, this.#keep(call));
     };
   }
@@ -137,7 +137,7 @@ function notOpen(): SvcError {
   return new SvcError('INVALID_INPUT', message, { path: '/requestState' });
 }
 
-function words({ app, action, detail }: Confirmation): string {
+function questionText({ app, action, detail }: Confirmation): string {
   return [`Run "${action}" of "${app}"?`, detail].filter(Boolean).join('\n');
 }
 

@@ -52,7 +52,7 @@ export class KeptNotices {
     return this.#write(channels.map((channel) => [sql, [notice.id, channel, text]]));
   }
 
-  done({ id }: Notice, channel: string): void {
+  removeSent({ id }: Notice, channel: string): void {
     void this.#write([['DELETE FROM notices WHERE id = ? AND channel = ?', [id, channel]]]);
   }
 

@@ -233,7 +233,7 @@ export class Notices {
       kind,
       send,
       ...(browser && { browser, onGone: () => this.#goneBrowser(browser) }),
-      onDone: (notice) => this.#kept.done(notice, name),
+      onDone: (notice) => this.#kept.removeSent(notice, name),
       log: (level, message) => log[level](message),
       now: this.#now,
       setTimer,

@@ -286,7 +286,7 @@ export class ChildClient {
       }
     }
     // Where others were under way too, one of them may be the culprit.
-    this.#queue.again(again, (this.#options.perProcess ?? 0) !== 1);
+    this.#queue.putBack(again, (this.#options.perProcess ?? 0) !== 1);
     for (const pending of again) this.#limitWait(pending);
     if (this.#options.soleQuestionIsCause && hit.length === 1 && !this.#closed) child.revive();
     for (const pending of had) if (pending.place === place && !child.wake()) this.#fail(pending, 'down', reason);

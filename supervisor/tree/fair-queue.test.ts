@@ -69,7 +69,7 @@ test('a repeated job runs alone, before all others', () => {
   const [a, b] = [job('a', 'a'), job('b', 'b')];
   add(jobs, a, b, job('c', 'c', 'drafts'));
   assert.deepEqual(started(jobs), ['a', 'b', 'c']);
-  jobs.again([a, b], true);
+  jobs.putBack([a, b], true);
   assert.deepEqual(started(jobs), [], 'c is still there');
   end(jobs, 'c');
   add(jobs, job('d', 'd'));

@@ -46,7 +46,7 @@ export class FairQueue<J extends Queued> {
   }
 
   /** Puts jobs that were under way back in front of all others, each to run `alone` if that is so. */
-  again(jobs: J[], alone: boolean): void {
+  putBack(jobs: J[], alone: boolean): void {
     for (const job of jobs) {
       job.alone = alone;
       this.#running.delete(job);

@@ -100,7 +100,7 @@ describe('what a program writes', () => {
     );
     assert.deepEqual(await inTime(linesOf(program), 'its end'), ['done']);
     await inTime(program.gone, 'its end');
-    assert.ok(program.said.length <= LIMITS.agentStderrBytes, `${program.said.length} are kept`);
+    assert.ok(program.errorOutput.length <= LIMITS.agentStderrBytes, `${program.errorOutput.length} are kept`);
     assert.match(program.failure().message, /exited with code 3: e+\nnot signed in$/);
   });
 

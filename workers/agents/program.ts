@@ -33,7 +33,7 @@ export interface AgentProgram {
   /** How it ended, for people; null while it runs. */
   readonly ended: string | null;
   /** The end of its standard error. */
-  readonly said: string;
+  readonly errorOutput: string;
   /** Resolves when the pipe has room for more. Rejects with `failure()` when it has ended. */
   write(line: string): Promise<void>;
   /** Its lines, at the pace of the reader; ends with the program. Rejects for a line over `LIMITS.agentLineBytes`. */
@@ -121,7 +121,7 @@ export class Program implements AgentProgram {
     });
   }
 
-  get said(): string {
+  get errorOutput(): string {
     return this.#stderr.toString().trim();
   }
 
@@ -181,11 +181,11 @@ export class Program implements AgentProgram {
   }
 
   failure(): SvcError {
-    const said = this.said.slice(-FAILURE_CHARS);
+    const errorOutput = this.errorOutput.slice(-FAILURE_CHARS);
     const how = this.ended ?? 'does not answer';
     return new SvcError(
       'AGENT_FAILED',
-      `The agent's program ${this.#command} ${how}${said === '' ? '.' : `: ${said}`}`,
+      `The agent's program ${this.#command} ${how}${errorOutput === '' ? '.' : `: ${errorOutput}`}`,
     );
   }
 

@@ -38,9 +38,9 @@ export class TurnRun implements Turn {
   #textBytes = 0;
   #failed = false;
   #cancelled = false;
-  #over = false;
+  #isOver = false;
   #asked = 0;
-  #grace: NodeJS.Timeout | undefined;
+  #graceTimer: NodeJS.Timeout | undefined;
 
   constructor(order: TurnOrder, send: SendEvent) {
     this.order = order;
@@ -62,7 +62,7 @@ export class TurnRun implements Turn {
     this.#abort.abort();
     this.#release();
     // The supervisor's own wait, `chatAbortMs`, knows nothing of the agent's programs, which are ended here.
-    this.#grace ??= setTimeout(() => {
+    this.#graceTimer ??= setTimeout(() => {
       this.mustEndAgent = true;
       this.#rejectGiveUp(failed('The agent did not stop in time.'));
     }, LIMITS.agentAbortMs).unref();
@@ -93,7 +93,7 @@ export class TurnRun implements Turn {
   }
 
   async emit(event: RunnerEvent): Promise<void> {
-    if (!this.#over) for (const clean of this.#secrets.clean(event)) this.#take(clean);
+    if (!this.#isOver) for (const clean of this.#secrets.clean(event)) this.#take(clean);
     // An aborted turn has no back-pressure, but an agent that keeps writing must not block this process.
     if (this.signal.aborted) return await new Promise((resolve) => setImmediate(resolve));
     if (this.#untaken >= LIMITS.agentUntakenBytes) await new Promise<void>((resolve) => this.#waiting.push(resolve));
@@ -112,7 +112,7 @@ export class TurnRun implements Turn {
       return optionId;
     };
     if (this.order.permission === 'allow') return decided(byKind('allow_once', 'allow_always'));
-    if (this.order.permission === 'deny' || this.#over || this.signal.aborted) return decided(byKind('reject_once'));
+    if (this.order.permission === 'deny' || this.#isOver || this.signal.aborted) return decided(byKind('reject_once'));
     const chosen = await new Promise<string | null>((resolve) => {
       this.#questions.set(requestId, { optionIds: options.map(({ optionId }) => optionId), resolve });
       this.signal.addEventListener('abort', () => resolve(null), { once: true });
@@ -124,15 +124,15 @@ export class TurnRun implements Turn {
 
   /** No event comes after this one: the error, if there is one. */
   end(error: unknown): void {
-    if (this.#over) return;
+    if (this.#isOver) return;
     for (const held of this.#secrets.rest()) this.#take(held);
     const isFailure = error !== undefined && !this.#cancelled;
     if (isFailure && !this.#failed) {
       const events = this.#secrets.clean({ type: 'error', ...errorOf(error) });
       for (const clean of events) this.#put(clean);
     }
-    this.#over = true;
-    clearTimeout(this.#grace);
+    this.#isOver = true;
+    clearTimeout(this.#graceTimer);
     // Stops the agent if it still works.
     this.#abort.abort();
     this.#release();
@@ -174,7 +174,7 @@ export class TurnRun implements Turn {
   }
 
   #put(event: RunnerEvent): void {
-    if (this.#over) return;
+    if (this.#isOver) return;
     const { event: bounded, bytes, wholeBytes } = boundedEvent(event);
     if (!event.type.endsWith('.delta')) this.#count(wholeBytes);
     this.#untaken += bytes;

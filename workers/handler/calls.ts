@@ -64,7 +64,7 @@ export class HandlerCall {
   /** Why its signal aborted. */
   #aborted: Error | null = null;
   /** The supervisor has answered it, so it may change nothing more. */
-  #over = false;
+  #isOver = false;
   #controller: AbortController | null = null;
   #onOver: ((reason: Error) => void) | null = null;
   readonly #callerKind: number;
@@ -112,8 +112,8 @@ export class HandlerCall {
     return this.#user;
   }
 
-  get over(): boolean {
-    return this.#over;
+  get isOver(): boolean {
+    return this.#isOver;
   }
 
   /**
@@ -121,12 +121,12 @@ export class HandlerCall {
    * other reason ends the call.
    */
   cancel(reason: CancelReason): void {
-    if (this.#over) return;
+    if (this.#isOver) return;
     const error = new DOMException(`The call was cancelled: ${REASONS[reason]}.`, 'AbortError');
-    this.#over = reason !== 'client-gone';
-    if (this.#over || this.#aborted === null) this.#aborted = error;
+    this.#isOver = reason !== 'client-gone';
+    if (this.#isOver || this.#aborted === null) this.#aborted = error;
     this.#controller?.abort(error);
-    if (this.#over) this.#onOver?.(error);
+    if (this.#isOver) this.#onOver?.(error);
   }
 
   /** `promise` is what the handler got for the write. */
@@ -143,7 +143,7 @@ export class HandlerCall {
 
   /** Throws once the call is over, so that a handler that runs on changes nothing more. */
   assertWanted(): void {
-    if (this.#over) throw this.#aborted;
+    if (this.#isOver) throw this.#aborted;
   }
 
   /** Calls the one `listener` when the call ends before its handler. */
@@ -201,7 +201,7 @@ export class Calls {
   cancel(id: number, reason: CancelReason): void {
     const call = this.#running.get(id);
     call?.cancel(reason);
-    if (call?.over) this.#forget(call);
+    if (call?.isOver) this.#forget(call);
   }
 
   /** Resolves once no caller waits for a running call. */
@@ -238,7 +238,7 @@ export class Calls {
   #fail(call: HandlerCall, error: unknown, handlerMs: number): void {
     const { id, origin, followed, wrote } = call;
     const body = this.#failures.toBody(error);
-    if ((body.code === 'HANDLER_ERROR' || body.code === 'INTERNAL') && !call.over) {
+    if ((body.code === 'HANDLER_ERROR' || body.code === 'INTERNAL') && !call.isOver) {
       this.#log.report(body.message, this.#failures.fields(error), origin, followed ? id : undefined);
     }
     this.#tellTrace(call);

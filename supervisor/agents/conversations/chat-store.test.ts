@@ -72,13 +72,13 @@ test('a turn is stored as it comes, and read again from any event on', async (t)
     assert.deepEqual(await all(open.events(turn, after)), whole.slice(after), `after ${after}`);
   assert.equal(open.resume('stub'), 'thread-9');
   assert.equal(open.resume('other'), null);
-  assert.deepEqual(open.said, [
+  assert.deepEqual(open.texts, [
     { turnId: 'turn-1', role: 'user', text: 'message 1\nmore' },
     { turnId: 'turn-1', role: 'assistant', text: 'Hello again' },
   ]);
   const again = await turns.open('notes', 'c');
   assert.equal(again.resume('stub'), 'thread-9');
-  assert.deepEqual(again.said, open.said);
+  assert.deepEqual(again.texts, open.texts);
   assert.deepEqual(
     again.turns.map(({ turnId, state, lastId }) => [turnId, state, lastId]),
     [['turn-1', 'ok', 9]],
@@ -153,7 +153,7 @@ test('unfinished turns of an earlier gateway are found, ended and counted', asyn
   await next.append(left, [{ type: 'end' }], { end: 'interrupted' });
   assert.deepEqual(await turns.unended('', 10), []);
   assert.deepEqual(
-    next.said.map(({ text }) => text),
+    next.texts.map(({ text }) => text),
     ['message 1\nmore', 'Hello again'],
   );
   const { state, counts } = await conversations.get('notes', 'c');
@@ -232,7 +232,7 @@ test('the oldest earlier messages are left out', async (t) => {
     const turn = await open.begin(newTurn(n), []);
     await open.append(turn, [{ type: 'final', text: long }, { type: 'end' }], { end: 'ok' });
   }
-  for (const { said } of [open, await turns.open('notes', 'c')]) {
+  for (const { texts: said } of [open, await turns.open('notes', 'c')]) {
     const chars = said.reduce((sum, { text }) => sum + text.length, 0);
     assert.ok(chars <= LIMITS.chatHistoryChars && chars > LIMITS.chatHistoryChars / 2, `${chars}`);
     assert.equal(said.at(-1)?.text.length, LIMITS.chatHistoryTextChars);

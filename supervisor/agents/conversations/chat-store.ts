@@ -113,9 +113,9 @@ export class ChatStore {
       throw new SvcError('CONFLICT', message, { path: 'conversationId' });
     }
     const id = rowIdOf(name);
-    const [turns, said] = await Promise.all([this.#all(TURNS, [id]), this.#all(SAID, [id, LIMITS.listRowsMax])]);
+    const [turns, texts] = await Promise.all([this.#all(TURNS, [id]), this.#all(SAID, [id, LIMITS.listRowsMax])]);
     const tools = { db: this.#db, now: this.#now, copies: this.copies };
-    return new StoredConversation(tools, name, { head, turns, said, damage });
+    return new StoredConversation(tools, name, { head, turns, texts, damage });
   }
 
   /** Conversations and windows with a turn that has not ended, in order, a limited number after the row `after`. */

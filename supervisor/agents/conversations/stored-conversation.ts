@@ -2,9 +2,9 @@
 import type { ChatMode, TurnEvent } from '../../../protocol/agents/agents.ts';
 import type { SessionName } from '../../../protocol/agents/session-key.ts';
 import type {
+  MessageText,
   NewTurn,
   OpenConversation,
-  SaidText,
   StoredEvent,
   StoredRun,
   StoredTurn,
@@ -36,7 +36,7 @@ import type { Ending, WindowCopies } from './window-copies.ts';
 
 type Tools = { db: DbClient; now: () => number; copies: WindowCopies };
 /** `damage` is why the transcript of a window without rows cannot be read. */
-type Found = { head: Row | null; turns: Row[]; said: Row[]; damage: SvcError | null };
+type Found = { head: Row | null; turns: Row[]; texts: Row[]; damage: SvcError | null };
 type OpenTurn = { -readonly [Member in keyof StoredTurn]: StoredTurn[Member] } & {
   readonly message: string;
   /** For a turn that this gateway runs; null for others. */
@@ -53,9 +53,9 @@ export class StoredConversation implements OpenConversation {
   readonly #name: SessionName;
   readonly #rowId: string;
   readonly #damage: SvcError | null;
-  readonly #said: SaidText[] = [];
+  readonly #texts: MessageText[] = [];
   #isNew: boolean;
-  #saidChars = 0;
+  #textsChars = 0;
   #adapter: string | null;
   #session: string | null;
   /** The length of its transcript; null while that is not as the rows left it. */
@@ -63,7 +63,7 @@ export class StoredConversation implements OpenConversation {
   /** Ends of turns, one after the other: each adds to the transcript. */
   #ending: Promise<unknown> = Promise.resolve();
 
-  constructor(tools: Tools, name: SessionName, { head, turns, said, damage }: Found) {
+  constructor(tools: Tools, name: SessionName, { head, turns, texts, damage }: Found) {
     this.#tools = tools;
     this.#name = name;
     this.#rowId = rowIdOf(name);
@@ -75,12 +75,12 @@ export class StoredConversation implements OpenConversation {
     this.#adapter = (head?.adapter ?? null) as string | null;
     this.#session = (head?.adapter_session ?? null) as string | null;
     this.#bytes = head === null ? 0 : (head.transcript_bytes as number | null);
-    for (const { turn_id, message, answer } of said.reverse())
-      this.#say(String(turn_id), String(message), String(answer));
+    for (const { turn_id, message, answer } of texts.reverse())
+      this.#addTexts(String(turn_id), String(message), String(answer));
   }
 
-  get said(): SaidText[] {
-    return [...this.#said];
+  get texts(): MessageText[] {
+    return [...this.#texts];
   }
 
   resume(runner: string): string | null {
@@ -149,7 +149,7 @@ export class StoredConversation implements OpenConversation {
     turn.state = end;
     turn.tally = null;
     turn.run = undefined;
-    this.#say(turnId, turn.message, tally.answer);
+    this.#addTexts(turnId, turn.message, tally.answer);
   }
 
   async *events({ turnId, lastId }: StoredTurn, after: number): AsyncGenerator<StoredEvent> {
@@ -191,16 +191,16 @@ export class StoredConversation implements OpenConversation {
     return tally;
   }
 
-  #say(turnId: string, message: string, answer: string): void {
+  #addTexts(turnId: string, message: string, answer: string): void {
     for (const [role, text] of [
       ['user', endOf(message)],
       ['assistant', answer],
     ] as const) {
       if (text === '') continue;
-      this.#said.push({ turnId, role, text });
-      this.#saidChars += text.length;
+      this.#texts.push({ turnId, role, text });
+      this.#textsChars += text.length;
     }
-    while (this.#saidChars > LIMITS.chatHistoryChars) this.#saidChars -= this.#said.shift()?.text.length ?? 0;
+    while (this.#textsChars > LIMITS.chatHistoryChars) this.#textsChars -= this.#texts.shift()?.text.length ?? 0;
   }
 }
 

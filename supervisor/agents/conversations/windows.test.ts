@@ -104,7 +104,7 @@ async function eventsOf(window: OpenConversation, turn: StoredTurn, after = 0): 
 test('a closed window has the same state when it is opened again', async (t) => {
   const { windows, again } = await sceneOf(t);
   const window = await windows.open('a');
-  assert.deepEqual([window.mode, window.turns, window.said, window.resume('stub')], [null, [], [], null]);
+  assert.deepEqual([window.mode, window.turns, window.texts, window.resume('stub')], [null, [], [], null]);
   await exchange(window, 'Hello', 'Hi there', 'session-1');
   const second = await begin(window, message('And?', { idempotencyKey: 'k' }));
   await window.append(second, [delta('a'), delta('b'), { type: 'phase', phase: 'x' }, delta('c')]);
@@ -115,7 +115,7 @@ test('a closed window has the same state when it is opened again', async (t) => 
     assert.equal(reopened.resume('stub'), 'session-1');
     assert.equal(reopened.resume('other'), null);
     const [{ turnId } = { turnId: '' }] = reopened.turns;
-    assert.deepEqual(reopened.said, [
+    assert.deepEqual(reopened.texts, [
       { turnId, role: 'user', text: 'Hello' },
       { turnId, role: 'assistant', text: 'Hi there' },
     ]);
@@ -234,7 +234,7 @@ test('the transcript of an earlier release is brought into rows as it was', asyn
       ],
     );
     assert.deepEqual(
-      window.said.map(({ text }) => text),
+      window.texts.map(({ text }) => text),
       ['What is open?\nAll of it.', 'Nothing.', 'And done?'],
     );
   }
@@ -274,7 +274,7 @@ test('a transcript that was cut anywhere is brought up to its last whole line, a
     const reopened = await again().open('a');
     assert.equal(reopened.turns.length, users + 1, `${bytes} bytes`);
     assert.deepEqual(
-      reopened.said.slice(-2).map((one) => one.text),
+      reopened.texts.slice(-2).map((one) => one.text),
       ['After', 'Still here'],
     );
     await windows.store.forgetWindows('notes');
@@ -318,7 +318,7 @@ test('what a file lacks is added to it, and what rows lack to them', async (t) =
     await windows.store.forgetWindows('notes');
     const read = await again().open('a');
     assert.deepEqual(
-      [...read.said.map((each) => each.text), read.resume('stub')],
+      [...read.texts.map((each) => each.text), read.resume('stub')],
       [...said, 'session-1'],
       `the file had ${text.length} bytes`,
     );
@@ -456,7 +456,7 @@ test('a window that is removed is gone, and begins anew', async (t) => {
   assert.ok(!existsSync(join(dir, 'wa.jsonl')));
   assert.deepEqual(await again().list(), []);
   const anew = await windows.open('a');
-  assert.deepEqual([anew.mode, anew.turns, anew.said], [null, [], []]);
+  assert.deepEqual([anew.mode, anew.turns, anew.texts], [null, [], []]);
   await begin(anew, message('x', { mode: 'full' }));
   assert.equal((await again().list())[0]?.mode, 'full');
 });
@@ -489,7 +489,7 @@ test('the history for an agent is bounded, the latest last', async (t) => {
   const window = await windows.open('a');
   for (let i = 0; i < 8; i++) await exchange(window, `ask ${i}`, `${i}`.repeat(LIMITS.chatHistoryTextChars + 5));
   await window.close();
-  const { said } = await again().open('a');
+  const { texts: said } = await again().open('a');
   const chars = said.reduce((sum, { text }) => sum + text.length, 0);
   assert.ok(chars <= LIMITS.chatHistoryChars && chars > LIMITS.chatHistoryChars / 2, `${chars}`);
   const last = said.at(-1)?.text ?? '';
@@ -506,7 +506,7 @@ test('a half answer that was tried again is not beside the whole one', async (t)
   await window.append(turn, [{ type: 'phase', phase: 'retrying' }, say('Half and'), say(' the rest')]);
   await window.append(turn, [END], { end: 'ok' });
   await window.close();
-  const { said } = await again().open('a');
+  const { texts: said } = await again().open('a');
   assert.equal(said.at(-1)?.text, 'Half and the rest');
   const rows = await again().history('a');
   assert.deepEqual(

@@ -15,7 +15,7 @@ export type SentEvents = { id: number; bytes: Buffer };
 export type ReadableTurn = {
   readonly turnId: string;
   /** No more events come. */
-  readonly over: boolean;
+  readonly isOver: boolean;
   readonly lastId: number;
   /** The events with ids over `after` that there are now; an array when they are at hand. */
   after(after: number): SentEvents[] | AsyncIterable<SentEvents>;
@@ -27,7 +27,7 @@ export type ReadableTurn = {
 export function endedTurn(conversation: OpenConversation, stored: StoredTurn): ReadableTurn {
   return {
     turnId: stored.turnId,
-    over: true,
+    isOver: true,
     lastId: stored.lastId,
     after: (after) => sent(conversation, stored, after),
     changed: () => Promise.resolve(),
@@ -36,7 +36,7 @@ export function endedTurn(conversation: OpenConversation, stored: StoredTurn): R
 
 export class LiveTurn implements ReadableTurn {
   readonly turnId: string;
-  over = false;
+  isOver = false;
   lastId: number;
   readonly #conversation: OpenConversation;
   readonly #stored: StoredTurn;
@@ -120,7 +120,7 @@ export class LiveTurn implements ReadableTurn {
     if (at < 0) return [];
     const [group, ...rest] = this.#tail.slice(at) as [SentEvents, ...SentEvents[]];
     const before = at === 0 ? this.#tailAfter : (this.#tail[at - 1] as SentEvents).id;
-    return [{ id: group.id, bytes: behind(group.bytes, after - before) }, ...rest];
+    return [{ id: group.id, bytes: withoutFirst(group.bytes, after - before) }, ...rest];
   }
 
   changed(): Promise<void> {
@@ -162,7 +162,7 @@ export class LiveTurn implements ReadableTurn {
     const bytes = Buffer.from(events.map((event) => wireOf(++this.lastId, event)).join(''));
     this.#tail.push({ id: this.lastId, bytes });
     this.#tailBytes += bytes.length;
-    if (events.at(-1)?.type === 'end') this.over = true;
+    if (events.at(-1)?.type === 'end') this.isOver = true;
     // Events that are not stored exist only here.
     while (this.#failure === null && this.#tail.length > 1 && this.#tailBytes > LIMITS.chatTailBytes) {
       const { id, bytes } = this.#tail.shift() as SentEvents;
@@ -176,7 +176,7 @@ export class LiveTurn implements ReadableTurn {
 }
 
 /** Without its first `count` events. */
-function behind(bytes: Buffer, count: number): Buffer {
+function withoutFirst(bytes: Buffer, count: number): Buffer {
   let at = 0;
   for (let i = 0; i < count; i++) at = bytes.indexOf(EVENT_END, at) + EVENT_END.length;
   return bytes.subarray(at);

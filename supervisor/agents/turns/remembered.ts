@@ -13,8 +13,8 @@ const CUT = '… [cut]';
 
 /** Oldest first. Of the latest turns with their tools, as far as these fit into `LIMITS.chatHistoryToolChars`. */
 export async function remembered(conversation: OpenConversation): Promise<Remembered> {
-  const { said } = conversation;
-  const turnIds = [...new Set(said.map(({ turnId }) => turnId))];
+  const { texts } = conversation;
+  const turnIds = [...new Set(texts.map(({ turnId }) => turnId))];
   const tools = new Map<string, Called>();
   let left: number = LIMITS.chatHistoryToolChars;
   for (const turnId of turnIds.slice(-LIMITS.chatHistoryToolTurns).reverse()) {
@@ -25,7 +25,7 @@ export async function remembered(conversation: OpenConversation): Promise<Rememb
     tools.set(turnId, called);
   }
   return turnIds.flatMap((turnId) => {
-    const own = said.filter((one) => one.turnId === turnId).map(({ role, text }) => ({ role, text }));
+    const own = texts.filter((one) => one.turnId === turnId).map(({ role, text }) => ({ role, text }));
     const called = tools.get(turnId) ?? [];
     if (called.length === 0) return own;
     const answer = own.find(({ role }) => role === 'assistant') ?? { role: 'assistant', text: '' };

@@ -22,14 +22,14 @@ export async function sendTurn(
   let at = after > turn.lastId ? turn.lastId - 1 : after;
   try {
     while (reader.isOpen) {
-      const { over, lastId } = turn;
+      const { isOver, lastId } = turn;
       for await (const { id, bytes } of together(turn.after(at))) {
         if (!(await reader.send(bytes))) break;
         at = id;
       }
       // Damaged events are skipped.
       at = Math.max(at, lastId);
-      if (over) break;
+      if (isOver) break;
       if (reader.isOpen && at >= turn.lastId) await Promise.race([turn.changed(), reader.woken()]);
     }
   } catch {

@@ -99,9 +99,9 @@ export class TurnWork implements Work {
   #stopped: Outcome | null = null;
   /** Nothing is taken of its runner any more. */
   #isOver = false;
-  #silence: NodeJS.Timeout | undefined;
+  #silenceTimer: NodeJS.Timeout | undefined;
   #onSilent: () => void = () => {};
-  #grace: NodeJS.Timeout | undefined;
+  #graceTimer: NodeJS.Timeout | undefined;
   #giveUp: () => void = () => {};
   /** Resolves when its runner is no longer waited for. */
   readonly #givenUp = new Promise<void>((resolve) => {
@@ -117,7 +117,7 @@ export class TurnWork implements Work {
     this.about = { app: name.app, automation: CHAT_RUNS, trigger, parentRunId: null };
     this.#permissions = new Permissions(options.permissionMs, (_question, result) => {
       this.#add([result]);
-      this.#hear();
+      this.#restartSilence();
     });
   }
 
@@ -258,21 +258,21 @@ export class TurnWork implements Work {
     this.#controller.abort(new SvcError('RUN_ABORTED', 'The turn has ended.'));
     this.#beginGrace();
     await Promise.race([left, this.#givenUp]);
-    clearTimeout(this.#grace);
+    clearTimeout(this.#graceTimer);
   }
 
   /** The one time that a runner has to stop: the agents process ends its agents in less, but it may hang, and hosts have theirs. */
   #beginGrace(): void {
-    this.#grace ??= setTimeout(this.#giveUp, LIMITS.chatAbortMs).unref();
+    this.#graceTimer ??= setTimeout(this.#giveUp, LIMITS.chatAbortMs).unref();
   }
 
   #read(iterator: AsyncIterator<Yielded>): Promise<Ending> {
     const cut = new Promise<Ending>((resolve, reject) => {
-      this.#onSilent = () => reject(silent());
+      this.#onSilent = () => reject(silentError());
       void this.#givenUp.then(() => resolve({ state: 'ok', error: null }));
     });
-    this.#hear();
-    return Promise.race([this.#takeAll(iterator), cut]).finally(() => clearTimeout(this.#silence));
+    this.#restartSilence();
+    return Promise.race([this.#takeAll(iterator), cut]).finally(() => clearTimeout(this.#silenceTimer));
   }
 
   /** Takes what the runner yields, until it ends or is given up. */
@@ -282,12 +282,12 @@ export class TurnWork implements Work {
       const room = live.room();
       if (room) {
         // A runner that waits until its events are stored is not silent.
-        clearTimeout(this.#silence);
+        clearTimeout(this.#silenceTimer);
         await room;
       }
       // Events that are not stored do not slow the runner: one that sends them without end would block all other work.
       if (count % EVENTS_AT_ONCE === 0) await new Promise((resolve) => setImmediate(resolve));
-      this.#hear();
+      this.#restartSilence();
       const next = await iterator.next();
       if (this.#isOver || next.done === true || next.value?.type === 'end') return { state: 'ok', error: null };
       const ended = this.#take(next.value);
@@ -296,10 +296,10 @@ export class TurnWork implements Work {
   }
 
   /** From now on the runner is silent until it says something, or one of its questions is answered. */
-  #hear(): void {
-    clearTimeout(this.#silence);
+  #restartSilence(): void {
+    clearTimeout(this.#silenceTimer);
     if (this.#isOver || this.#run.phase !== 'running') return;
-    this.#silence = setTimeout(() => this.#onSilent(), LIMITS.agentSilentMs).unref();
+    this.#silenceTimer = setTimeout(() => this.#onSilent(), LIMITS.agentSilentMs).unref();
   }
 
   /** How the turn ends with this event; null when it goes on. */
@@ -314,7 +314,7 @@ export class TurnWork implements Work {
     this.#add(this.#contract.take(event));
     if (event.type === 'permission') this.#permissions.ask(event);
     if (live.failure !== null) throw live.failure;
-    if (live.isFull) throw tooMuch();
+    if (live.isFull) throw tooMuchError();
     return null;
   }
 
@@ -340,10 +340,10 @@ async function leave(iterator: AsyncIterator<unknown> | null): Promise<void> {
   }
 }
 
-function silent(): SvcError {
+function silentError(): SvcError {
   return new SvcError('AGENT_FAILED', `The agent said nothing for ${LIMITS.agentSilentMs / 60_000} minutes.`);
 }
 
-function tooMuch(): SvcError {
+function tooMuchError(): SvcError {
   return new SvcError('AGENT_FAILED', `The agent produced more than ${LIMITS.chatTurnBytes} bytes in one turn.`);
 }

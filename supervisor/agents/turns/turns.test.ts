@@ -87,7 +87,7 @@ const nameOf = (id: string): SessionName => ({ kind: 'window', app: 'notes', id 
 /** All events of a turn, once it has ended. */
 async function eventsOf({ turn, leave }: HeldTurn): Promise<TurnEvent[]> {
   const events: TurnEvent[] = [];
-  for (let at = 0; !turn.over || at < turn.lastId; ) {
+  for (let at = 0; !turn.isOver || at < turn.lastId; ) {
     for await (const { id, bytes } of turn.after(at)) {
       const group = parsed(bytes);
       assert.deepEqual(
@@ -97,7 +97,7 @@ async function eventsOf({ turn, leave }: HeldTurn): Promise<TurnEvent[]> {
       at = id;
       events.push(...group.map(({ event }) => event));
     }
-    if (!turn.over) await inTime(turn.changed(), 'the next event');
+    if (!turn.isOver) await inTime(turn.changed(), 'the next event');
   }
   leave();
   return events;

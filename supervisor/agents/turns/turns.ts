@@ -360,7 +360,7 @@ async function memoryOf(
 ): Promise<Required<Pick<ConversationTurn, 'resume' | 'history'>>> {
   const resume = conversation.resume(runner);
   if (resume === null) return { resume, history: await remembered(conversation) };
-  return { resume, history: conversation.said.map(({ role, text }) => ({ role, text })) };
+  return { resume, history: conversation.texts.map(({ role, text }) => ({ role, text })) };
 }
 
 function firstEvents(

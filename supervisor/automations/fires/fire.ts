@@ -101,7 +101,7 @@ export class Fire implements CallReply, Work {
   readonly #fetching = new Map<number, OpenNode>();
   #fetches = 0;
   #controller: AbortController | null = null;
-  over = false;
+  isOver = false;
   /** The model of its agents, as far as it is known; the last that one of them named. */
   model: string | null = null;
   /** The handler's response to the sender of a webhook. */
@@ -180,7 +180,7 @@ export class Fire implements CallReply, Work {
       this.#controller = new AbortController();
       // Every call under way listens to it.
       setMaxListeners(0, this.#controller.signal);
-      if (this.over) this.#controller.abort(ENDED);
+      if (this.isOver) this.#controller.abort(ENDED);
     }
     return this.#controller.signal;
   }
@@ -191,7 +191,7 @@ export class Fire implements CallReply, Work {
   }
 
   result(_status: number, body: Uint8Array): void {
-    if (this.over) return;
+    if (this.isOver) return;
     const { outcome, response } = resultOf(this.redactor.json(body));
     this.response = response;
     this.#settle(outcome);
@@ -218,13 +218,13 @@ export class Fire implements CallReply, Work {
 
   /** A line of the app's log that this run wrote, as JSON text. */
   logged(line: string): void {
-    if (this.over) return;
+    if (this.isOver) return;
     this.options.events.publish({ type: 'log', runId: this.run.runId, line: parsedLine(line) });
   }
 
   /** The answer as JSON text, empty for undefined. `payload` is JSON text, an object. */
   async ask(verb: AskVerb, payload: Uint8Array): Promise<Uint8Array> {
-    if (this.over) throw new SvcError('RUN_ABORTED', 'The run has ended.');
+    if (this.isOver) throw new SvcError('RUN_ABORTED', 'The run has ended.');
     const args = argumentsOf(payload);
     if (verb === 'tool') return await this.#tool(args);
     if (verb === 'agent') return await this.#agent(args);
@@ -291,7 +291,7 @@ export class Fire implements CallReply, Work {
         },
         onUsage: (usage, used) => {
           this.nodes.used(node, usage);
-          if (!this.over) this.model = used ?? this.model;
+          if (!this.isOver) this.model = used ?? this.model;
         },
         onPermission: (decision) => this.#decided(node, decision),
       });
@@ -387,8 +387,8 @@ export class Fire implements CallReply, Work {
   }
 
   #settle(outcome: Outcome): void {
-    if (this.over) return;
-    this.over = true;
+    if (this.isOver) return;
+    this.isOver = true;
     try {
       this.nodes.endAll(EMPTY, { code: 'HANDLER_ERROR', message: OVER });
     } finally {

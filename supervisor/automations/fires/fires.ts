@@ -68,7 +68,7 @@ export class Fires {
     }
     const actor = await actorOf(automation);
     // It may have been cancelled between.
-    if (fire.over) return;
+    if (fire.isOver) return;
     const body = Buffer.from(fireBody(fire));
     const tool = { kind: ToolKind.fire, tool: automation.id, body, traceId, span, caller, allowedMs };
     const call = new Call(tool, fire, performance.now());

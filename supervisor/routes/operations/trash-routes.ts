@@ -29,7 +29,7 @@ export function trashRoutes({ layout, config, deployments }: Services): Route[] 
       for (const id of sizes.keys()) if (!all.some((trashed) => trashed.id === id)) sizes.delete(id);
       const rows: TrashRow[] = [];
       // It may have been removed since; the rest continues.
-      for (const trashed of behind(all, before).slice(0, limit)) rows.push(await rowOf(trashed));
+      for (const trashed of rowsAfter(all, before).slice(0, limit)) rows.push(await rowOf(trashed));
       return rows;
     }),
     ...serve(restoreApp, ({ params: { id } }) => deployments.restore(id)),
@@ -38,7 +38,7 @@ export function trashRoutes({ layout, config, deployments }: Services): Route[] 
 }
 
 /** `all` is newest first. One that is gone meanwhile still says where to go on. */
-function behind(all: Trashed[], id: string | null): Trashed[] {
+function rowsAfter(all: Trashed[], id: string | null): Trashed[] {
   const last = id === null ? null : parseTrashed(id);
   if (last === null) return all;
   return all.filter(

@@ -91,7 +91,7 @@ class ClaudeAgent implements Agent {
   /** The current model; null for its default. */
   #model: string | null;
   #effort: string | null = null;
-  #turn: { turn: Turn; said: ClaudeTurn } | null = null;
+  #turn: { turn: Turn; claudeTurn: ClaudeTurn } | null = null;
   /** The token with which it reaches the tools of the app. */
   #token: string | null = null;
   /** The ids of its open requests. */
@@ -120,7 +120,7 @@ class ClaudeAgent implements Agent {
       return agent;
     } catch (error) {
       await program.end();
-      if (/No conversation found/i.test(program.said)) return null;
+      if (/No conversation found/i.test(program.errorOutput)) return null;
       throw startFailure(error, program, runner);
     }
   }
@@ -131,11 +131,11 @@ class ClaudeAgent implements Agent {
     this.#process = new ClaudeProcess(program, {
       onMessage: async (message) => {
         refuseWithoutTools(message);
-        await this.#turn?.said.take(message);
+        await this.#turn?.claudeTurn.take(message);
       },
       onRequest: (id, request) => void this.#permit(id, request).catch(() => {}),
       onRequestCancelled: (id) => this.#asked.delete(id),
-      onLost: (error) => this.#turn?.said.end(error),
+      onLost: (error) => this.#turn?.claudeTurn.end(error),
     });
   }
 
@@ -145,10 +145,10 @@ class ClaudeAgent implements Agent {
 
   async turn(turn: Turn): Promise<void> {
     const { order, signal } = turn;
-    const said = new ClaudeTurn({ emit: (event) => turn.emit(event), hasOwnServer: this.#hasOwnServer });
+    const claudeTurn = new ClaudeTurn({ emit: (event) => turn.emit(event), hasOwnServer: this.#hasOwnServer });
     const id = randomUUID();
-    const stop = () => void this.#stop(said, id);
-    this.#turn = { turn, said };
+    const stop = () => void this.#stop(claudeTurn, id);
+    this.#turn = { turn, claudeTurn };
     try {
       await this.#useTools(order);
       await this.#choose(order);
@@ -156,7 +156,7 @@ class ClaudeAgent implements Agent {
       if (signal.aborted) return;
       signal.addEventListener('abort', stop, { once: true });
       await this.#process.send({ type: 'user', uuid: id, message, parent_tool_use_id: null });
-      await said.over;
+      await claudeTurn.ended;
     } finally {
       signal.removeEventListener('abort', stop);
       this.#turn = null;
@@ -168,11 +168,11 @@ class ClaudeAgent implements Agent {
   }
 
   /** An interrupt drops a message that it has not begun, without a result. */
-  async #stop(said: ClaudeTurn, id: string): Promise<void> {
-    said.isStopped = true;
+  async #stop(claudeTurn: ClaudeTurn, id: string): Promise<void> {
+    claudeTurn.isStopped = true;
     try {
       const { cancelled } = await this.#process.request({ subtype: 'interrupt', cancel_queued: true });
-      if (Array.isArray(cancelled) && cancelled.includes(id)) said.end();
+      if (Array.isArray(cancelled) && cancelled.includes(id)) claudeTurn.end();
     } catch {
       // It has ended, and the turn with it.
     }
@@ -203,10 +203,11 @@ class ClaudeAgent implements Agent {
   }
 
   async #permit(id: string, { subtype, tool_name: name, input, tool_use_id: call }: ClaudeMessage): Promise<void> {
-    const { turn, said } = this.#turn ?? {};
-    if (subtype !== 'can_use_tool' || !turn || !said) return await this.#process.refuse(id, 'Nobody is there to ask.');
+    const { turn, claudeTurn } = this.#turn ?? {};
+    if (subtype !== 'can_use_tool' || !turn || !claudeTurn)
+      return await this.#process.refuse(id, 'Nobody is there to ask.');
     this.#asked.add(id);
-    const toolName = said.toolName(String(name), call);
+    const toolName = claudeTurn.toolName(String(name), call);
     const chosen = await turn.ask({ toolName, detail: detailOf(input), options: OPTIONS });
     if (!this.#asked.delete(id)) return;
     const isAllowed = chosen === ALLOW;
@@ -303,7 +304,7 @@ async function start(runner: RunnerSpec, args: string[], cwd: string, host: Runn
 }
 
 function startFailure(error: unknown, program: AgentProgram, { command }: RunnerSpec): unknown {
-  if (!/unknown option/i.test(program.said)) return error;
+  if (!/unknown option/i.test(program.errorOutput)) return error;
   const name = command?.[0] ?? 'claude';
   return new SvcError('NO_RUNNER', `The program ${name} is too old for this gateway. ${WANTED.install}`);
 }

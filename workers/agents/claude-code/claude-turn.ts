@@ -20,7 +20,7 @@ type ClaudeTurnOptions = {
 /** The state of the turn. `take` gets every message after the request. */
 export class ClaudeTurn {
   /** Resolves when the turn is over; rejects with why it failed. */
-  readonly over: Promise<void>;
+  readonly ended: Promise<void>;
   /** It failed because it was interrupted. */
   isStopped = false;
 
@@ -36,11 +36,11 @@ export class ClaudeTurn {
 
   constructor(options: ClaudeTurnOptions) {
     this.#options = options;
-    this.over = new Promise((resolve, reject) => {
+    this.ended = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    this.over.catch(() => {});
+    this.ended.catch(() => {});
   }
 
   /** Ends the turn: with an error, or as requested. */
@@ -63,7 +63,7 @@ export class ClaudeTurn {
       case 'stream_event':
         return await this.#piece(message.event);
       case 'assistant':
-        return await this.#said(message);
+        return await this.#message(message);
       case 'user':
         return await this.#results(message);
       case 'result':
@@ -91,7 +91,7 @@ export class ClaudeTurn {
     if (typeof thinking === 'string') await this.#emit({ type: 'reasoning.delta', delta: thinking });
   }
 
-  async #said(message: ClaudeMessage): Promise<void> {
+  async #message(message: ClaudeMessage): Promise<void> {
     if (message.error === 'authentication_failed') this.#isSignedOut = true;
     const said = isRecord(message.message) ? message.message : {};
     // An error text of the program itself, which the result repeats.

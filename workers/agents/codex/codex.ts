@@ -30,7 +30,7 @@ const WANTED = { what: 'Codex', oldest: OLDEST, install: HOW_TO_INSTALL };
 export const codexRunner: Runner = {
   async open(order, host) {
     const server = await CodexServer.start(order.runner, order.folder, tokenEnvironment(order), host);
-    const { isSignedIn, otherServers } = await server.look();
+    const { isSignedIn, otherServers } = await server.readAccount();
     const { runner } = order;
     if (!isSignedIn && runner.baseUrl === undefined && keyOf(runner) === undefined) {
       throw new SvcError(
@@ -49,7 +49,7 @@ export const codexRunner: Runner = {
     // Codex always lists OpenAI's models, whatever server it uses.
     if (runner.baseUrl !== undefined) return { models: await listModels(runner.baseUrl, keyOf(runner), signal) };
     const server = await CodexServer.start(runner, folder, {}, host);
-    const { isSignedIn } = await server.look();
+    const { isSignedIn } = await server.readAccount();
     const models = await server.models();
     await server.end();
     return { models, signedIn: isSignedIn || keyOf(runner) !== undefined };
@@ -90,7 +90,7 @@ class CodexServer {
   }
 
   /** Whether it believes it can reach a model, and its user's MCP servers. */
-  async look(): Promise<{ isSignedIn: boolean; otherServers: string[] }> {
+  async readAccount(): Promise<{ isSignedIn: boolean; otherServers: string[] }> {
     const [{ account, requiresOpenaiAuth }, { config }] = await Promise.all([
       this.rpc.call('account/read', {}),
       this.rpc.call('config/read', {}),

@@ -40,7 +40,7 @@ export class StdioTransport implements Transport {
   }
 
   /** The end of its standard error. */
-  get said(): string {
+  get errorOutput(): string {
     return this.#stderr.trim();
   }
 

@@ -210,7 +210,8 @@ export class ToolServer {
     this.#session = null;
     const gone = () => this.#open.delete(transport);
     transport.close().then(gone, gone);
-    if (!this.#closing) this.#tell.state('failed', why, transport instanceof StdioTransport ? transport.said : '');
+    if (!this.#closing)
+      this.#tell.state('failed', why, transport instanceof StdioTransport ? transport.errorOutput : '');
   }
 }
 
