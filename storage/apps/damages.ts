@@ -44,8 +44,8 @@ export class Damages {
   }
 
   /**
-   * Takes the report of a process that met damage. Resolves with the error for its caller: of the disk where that cannot read the data, or could not a moment ago,
-   * else of the damage, which is noted. Never rejects.
+   * Takes the report of a process that met damage. Resolves with the error for its caller. That is the error of the disk where that
+   * cannot read the data, or could not a moment ago, else that of the damage, which is noted. Never rejects.
    */
   async report(key: string, damage: Damage): Promise<SvcError> {
     const { layout, now } = this.#options;
