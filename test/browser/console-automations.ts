@@ -441,18 +441,6 @@ export function automationsSuite(gateway: TestGateway): void {
       assert.deepEqual(suite.complaints, []);
     });
 
-    test('a run that ends while the connection is lost is shown with its end', async () => {
-      const page = await open();
-      await page.getByRole('button', { name: 'Run now: Bake bread' }).click();
-      await page.getByRole('list', { name: 'What it logged' }).getByText('the dough rests').waitFor();
-      await suite.context.setOffline(true);
-      await door.open();
-      await suite.context.setOffline(false);
-      await page.getByRole('list', { name: 'What it called' }).getByText('salt').first().waitFor();
-      await page.getByText('two loaves').waitFor();
-      await page.getByRole('button', { name: 'Run again' }).waitFor();
-    });
-
     test('a run is cancelled', async () => {
       const page = await open();
       await page.getByRole('button', { name: 'Run now: Bake bread' }).press('Enter');

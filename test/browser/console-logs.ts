@@ -107,10 +107,11 @@ export function logsSuite(gateway: TestGateway): void {
       const page = await open('/apps/till/logs');
       await lines(page).filter({ hasText: 'before the loss' }).waitFor();
       await page.getByText('following', { exact: true }).waitFor();
-      await suite.context.setOffline(true);
+      const { port } = suite.gateway;
+      await suite.gateway.stop();
       await page.getByText('connecting', { exact: true }).waitFor();
+      await suite.gateway.start(String(port));
       await say('during the loss');
-      await suite.context.setOffline(false);
       await page.getByText('following', { exact: true }).waitFor();
       await lines(page).filter({ hasText: 'during the loss' }).waitFor();
       await say('after the loss');
