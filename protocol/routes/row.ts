@@ -41,7 +41,7 @@ export type RowAnswer = {
   readonly events?: Readonly<Record<string, Schema>>;
   /** A sentence, or several: what the schema does not say. */
   readonly says?: string;
-  /** Other statuses below 400, with what they mean. */
+  /** Other statuses, with what they mean. */
   readonly also?: Readonly<Record<number, string>>;
   /** Headers of the answer that a client needs, with what they hold. */
   readonly headers?: Readonly<Record<string, string>>;

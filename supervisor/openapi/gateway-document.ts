@@ -1,15 +1,11 @@
 /** Makes the OpenAPI document of the gateway from the rows of its routes (specification, "OpenAPI documents"). */
 import { ERROR_CODES, type ErrorCode } from '../../protocol/errors.ts';
 import { PARAMETERS } from '../../protocol/routes/pieces.ts';
+import { errorCodesOf } from '../../protocol/routes/refusals.ts';
 import { RESOURCES } from '../../protocol/routes/resources.ts';
 import { type Method, pathsOf, type RouteRow } from '../../protocol/routes/row.ts';
 import type { Schema } from '../../protocol/shapes/schema.ts';
 import { COMPONENTS, ERROR_CONTENT, HEADER, type Json, SECURITY } from './shared.ts';
-
-/** Every route can answer these; `UNAUTHORIZED` and `FORBIDDEN` not those that need no token. */
-const GENERAL: ErrorCode[] = ['BAD_REQUEST', 'PAYLOAD_TOO_LARGE', 'OVERLOADED', 'INTERNAL'];
-const CLOSED: ErrorCode[] = ['UNAUTHORIZED', 'FORBIDDEN'];
-const OF_DRAFTS: ErrorCode[] = ['UNKNOWN_SESSION', 'NO_GIT_STORE'];
 
 export function gatewayDocument(version: string): Json {
   const operationIds = new Set<string>();
@@ -39,7 +35,7 @@ export function templateOf(path: string): string {
 }
 
 function operation(row: RouteRow, path: string, resource: string, operationId: string): Json {
-  const { answer, body, errors = {}, drafts, needs } = row;
+  const { answer, body, drafts, needs } = row;
   const isOpen = needs === 'anyone';
   const isDraft = path !== row.path;
   const differs = isDraft && typeof drafts === 'string' ? drafts : '';
@@ -53,12 +49,7 @@ function operation(row: RouteRow, path: string, resource: string, operationId: s
     ...(body === undefined ? {} : { requestBody: sent(body) }),
     responses: {
       ...answered(row),
-      ...failures([
-        ...GENERAL,
-        ...(isOpen ? [] : CLOSED),
-        ...(isDraft ? OF_DRAFTS : []),
-        ...(Object.keys(errors) as ErrorCode[]),
-      ]),
+      ...failures(errorCodesOf(row, path)),
       default: { $ref: '#/components/responses/Error' },
     },
     security: isOpen ? [] : [...SECURITY, ...(isDraft || row.visitors === undefined ? [] : [{}])],
@@ -148,7 +139,7 @@ function pathParameter(name: string, description: string): Json {
 /** One response for each status, with the codes that it may have. */
 function failures(codes: ErrorCode[]): Json {
   const byStatus = new Map<number, string[]>();
-  for (const code of new Set(codes)) {
+  for (const code of codes) {
     const { status } = ERROR_CODES[code];
     byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   }

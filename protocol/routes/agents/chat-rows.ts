@@ -137,6 +137,6 @@ export const CHAT = resource({
   page: 'chat',
   about: `Windows are chats about an app's data. Callers that do not manage the app, such as its pages, use its windows in mode \`data\`, and reach only [runners that enforce it](agents.md#chats-of-pages). Of the agent's questions pages can answer those for a [confirmation](mcp.md#confirmations) of one of the app's actions only; the others need the right \`manage\`. A token for programs needs \`all\` for the app.
 
-A draft has windows of its own. Below \`/svc/_draft/\` the routes also answer \`UNKNOWN_SESSION\` and \`NO_GIT_STORE\`.`,
+A draft has windows of its own.`,
   rows: [sendMessage, listWindows, readWindow, deleteWindow, windowTurns.follow, windowTurns.abort, windowTurns.choose],
 });

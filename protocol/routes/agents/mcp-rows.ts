@@ -11,7 +11,11 @@ const REQUEST = object(
     params: { type: 'object', wanted: 'an object', says: 'As the protocol says for the method' },
   },
 );
-const RESPONSE = object(JSON_RPC, { id: ID, result: {}, error: object({ code: { type: 'integer' }, message: text }) });
+const RESPONSE = object(JSON_RPC, {
+  id: ID,
+  result: {},
+  error: object({ code: { type: 'integer' }, message: text }, { data: {} }),
+});
 /** A request or a notification of the server, or what it answers late. */
 const MESSAGES = {
   message: object(JSON_RPC, { ...RESPONSE.properties, method: text, params: { type: 'object' } }),
@@ -40,7 +44,10 @@ function server<
         json: RESPONSE,
         events: MESSAGES,
         says: 'While a person is asked to [confirm](mcp.md#confirmations) a call, the answer is an event stream.',
-        also: { 202: 'Without a body, for a notification or an answer of the client' },
+        also: {
+          202: 'Without a body, for a notification or an answer of the client',
+          400: 'With a JSON-RPC error, for a message that breaks the protocol',
+        },
         headers: { [SESSION]: 'the id of the new session, in the answer to `initialize`' },
       },
       errors: { ...errors, NOT_FOUND: ENDED },
@@ -94,8 +101,6 @@ export const serverOfApp = server('/svc/:id/_mcp', 'an app', {
 export const MCP = resource({
   name: 'MCP',
   page: 'mcp',
-  about: `[MCP](mcp.md) has its tools at two addresses. The server of all apps has \`svc_describe\`, \`svc_read\` and \`svc_write\`, and \`svc_sql_*\` for callers that may manage an app. The server of an app, or of a draft, has each of its queries and actions as a tool.
-
-Below \`/svc/_draft/\` the routes also answer \`UNKNOWN_SESSION\`, \`NO_GIT_STORE\` and the [faults of the draft](http-api.md#what-a-draft-is).`,
+  about: `[MCP](mcp.md) has its tools at two addresses. The server of all apps has \`svc_describe\`, \`svc_read\` and \`svc_write\`, and \`svc_sql_*\` for callers that may manage an app. The server of an app, or of a draft, has each of its queries and actions as a tool.`,
   rows: [...serverOfAll, ...serverOfApp],
 });

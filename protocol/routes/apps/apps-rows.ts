@@ -138,7 +138,7 @@ export const showApp = row({
       { ...RECORD_PARTS, page: { ...text, says: 'The address of its page, if it has one' } },
     ),
   },
-  errors: OF_APP,
+  errors: { ...OF_APP, INVALID_MANIFEST: '' },
   example: {
     ...EXAMPLE,
     manifest: { id: 'todos', name: 'Todos', version: '1.0.0', queries: [{ name: 'list' }], actions: [{ name: 'add' }] },

@@ -109,6 +109,6 @@ export const deleteFile = row({
 export const FILES = resource({
   name: 'Files',
   page: 'files',
-  about: `These are the [files that an app keeps](files.md). Below \`/svc/_draft/\` the routes also answer \`UNKNOWN_SESSION\` and \`NO_GIT_STORE\`.`,
+  about: `These are the [files that an app keeps](files.md).`,
   rows: [listFiles, storeFile, downloadFile, deleteFile],
 });

@@ -93,6 +93,6 @@ export const followQueries = row({
 export const STREAMS = resource({
   name: 'Streams',
   page: 'streams',
-  about: `Pages and programs follow an app with server-sent events. Below \`/svc/_draft/\` the routes also answer \`UNKNOWN_SESSION\`, \`NO_GIT_STORE\` and the [faults of the draft](http-api.md#what-a-draft-is).`,
+  about: `Pages and programs follow an app with server-sent events.`,
   rows: [followChanges, followQueries],
 });

@@ -41,6 +41,9 @@ const OF_CALL: RowErrors = {
   QUARANTINED: '',
   MIGRATION_FAILED: 'of a draft',
   OVERLOADED: '',
+  STORE_DAMAGED: 'the data of the app is lost or damaged; status 503',
+  QUOTA_EXCEEDED: 'of the files that the handler stores',
+  STORAGE_FULL: '',
   RATE_LIMITED: 'for a visitor',
 };
 const TIMING = { 'server-timing': 'how long the call waited and ran, see [headers](http-api.md#headers)' };
@@ -162,6 +165,6 @@ export const TOOLS = resource({
   page: 'tools',
   about: `The queries and actions of apps are called through three tools. \`isError\` is true only for errors of the gateway and of handlers that threw. A page may also call the tools of the apps in its app's [\`uses\`](app-guide.md#manifest). Visitors need no token for the public tools of a [public app](public-apps.md).
 
-Below \`/svc/_draft/\` these tools use the drafts of a session. They also answer \`UNKNOWN_SESSION\`, \`NO_GIT_STORE\` and the [faults of the draft](http-api.md#what-a-draft-is).`,
+Below \`/svc/_draft/\` these tools use the drafts of a session.`,
   rows: [describeTools, readTool, writeTool, otherTool],
 });

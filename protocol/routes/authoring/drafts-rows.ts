@@ -1,6 +1,7 @@
 /** The routes that only drafts have (specification, "Drafts"). Those of live apps that exist for drafts too are on their pages. */
 import { LIMITS } from '../../limits.ts';
 import { count, flag, listOf, object, oneOf, text } from '../../shapes/schema.ts';
+import { DRAFT_FAULTS } from '../refusals.ts';
 import { resource, row } from '../row.ts';
 import { OF_DRAFT_ERRORS } from './session-files-rows.ts';
 
@@ -34,13 +35,7 @@ export const openDraft = row({
     ...OF_DRAFT_ERRORS,
     NOT_FOUND: '',
     RANGE_NOT_SATISFIABLE: '',
-    INVALID_MANIFEST: '',
-    INVALID_MIGRATION: '',
-    INVALID_AUTOMATION: '',
-    ARCHIVE_ENTRY_TYPE: '',
-    ARCHIVE_PATH: '',
-    ARCHIVE_EXTENSION: '',
-    ARCHIVE_TOO_LARGE: '',
+    ...DRAFT_FAULTS,
   },
 });
 
@@ -67,7 +62,7 @@ export const resetDraft = row({
       migrationsApplied: { ...listOf(count), says: 'Numbers of the migrations that ran' },
     }),
   },
-  errors: { ...OF_DRAFT_ERRORS, MIGRATION_FAILED: '' },
+  errors: { ...OF_DRAFT_ERRORS, ...DRAFT_FAULTS },
   example: { seeded: true, migrationsApplied: [4] },
 });
 
