@@ -188,6 +188,11 @@ const OPEN = [
   '/svc/_console.js',
   `/svc/_console/${CONSOLE_PART}`,
   '/svc/_console.css',
+  '/svc/_enter',
+  '/svc/_enter.js',
+  '/svc/_push.js',
+  '/svc/_docs/backup.md',
+  '/favicon.ico',
 ];
 const CLOSED = [
   '/svc/_apps',

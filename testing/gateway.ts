@@ -10,6 +10,7 @@ import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import type { MintedWebhook } from '../protocol/automations/automation.ts';
 import { eventReader, type ServerSentEvent } from '../protocol/http/event-stream.ts';
+import { checkAnswer, checkEvent } from './answers.ts';
 import { tarball } from './archive.ts';
 import { type AppFiles, copyPublished, filesOf, type Published } from './published.ts';
 import { inTime, LONG_MS } from './waiting.ts';
@@ -238,7 +239,16 @@ export class TestGateway {
       if (wasIdle) setImmediate(() => setImmediate(send, resolve, reject));
       else send(resolve, reject);
     });
-    return inTime(answered, `the answer to ${method} ${path}`, LONG_MS);
+    const checked = answered.then((answer) => {
+      this.#check(() => checkAnswer(method, path, answer));
+      return answer;
+    });
+    return inTime(checked, `the answer to ${method} ${path}`, LONG_MS);
+  }
+
+  /** Another build may have other routes. */
+  #check(check: () => void): void {
+    if (this.#build.root === root) check();
   }
 
   #state(isReused: boolean): string {
@@ -284,10 +294,15 @@ export class TestGateway {
       signal: abort.signal,
     });
     const response = await inTime(head, `the head of the stream ${path}`);
+    const method = body === undefined ? 'GET' : 'POST';
     if (!response.headers.get('content-type')?.startsWith('text/event-stream')) {
-      throw new Error(`${response.status} ${await response.text()}`);
+      const text = await response.text();
+      this.#check(() =>
+        checkAnswer(method, path, { status: response.status, headers: Object.fromEntries(response.headers), text }),
+      );
+      throw new Error(`${response.status} ${text}`);
     }
-    return readEvents(path, response, abort);
+    return readEvents(path, response, abort, (event) => this.#check(() => checkEvent(method, path, event)));
   }
 
   /** The process tree. */
@@ -297,7 +312,12 @@ export class TestGateway {
   }
 }
 
-function readEvents(path: string, response: Response, abort: AbortController): Stream {
+function readEvents(
+  path: string,
+  response: Response,
+  abort: AbortController,
+  check: (event: ServerSentEvent) => void,
+): Stream {
   const events: ServerSentEvent[] = [];
   const cut = eventReader();
   const waiting: (() => void)[] = [];
@@ -305,9 +325,18 @@ function readEvents(path: string, response: Response, abort: AbortController): S
     for (const resolve of waiting.splice(0)) resolve();
   };
   let isOpen = true;
+  let wrong: unknown = null;
+  const take = (event: ServerSentEvent): void => {
+    events.push(event);
+    try {
+      check(event);
+    } catch (error) {
+      wrong ??= error;
+    }
+  };
   const read = async () => {
     for await (const chunk of response.body as AsyncIterable<Uint8Array>) {
-      events.push(...cut(chunk));
+      for (const event of cut(chunk)) take(event);
       wake();
     }
   };
@@ -320,6 +349,7 @@ function readEvents(path: string, response: Response, abort: AbortController): S
   return {
     next: async (limitMs) => {
       for (;;) {
+        if (wrong !== null) throw wrong;
         const event = events.shift();
         if (event) return event;
         if (!isOpen) throw new Error(`The stream ${path} ended.`);
