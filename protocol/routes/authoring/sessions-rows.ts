@@ -273,11 +273,13 @@ export const APP_TEST = object(
   },
   { error: { ...text, says: 'The error of the test' } },
 );
+const HINT = { hint: { ...text, says: 'What to do, as the command line says it' } };
 export const APP_TESTS = object(
   { app: text, passed: flag, tests: { ...listOf(APP_TEST), says: 'Empty without test files' } },
   {
     error: {
       ...ERROR,
+      properties: { ...ERROR.properties, ...HINT },
       says: 'Why no test ran, or why they were ended: after 2 minutes, or when one of their processes used 1 GiB of memory',
     },
   },
