@@ -225,7 +225,7 @@ describe('notices', () => {
     const { posted } = await nextOfAll();
     assert.deepEqual([posted.kind, posted.app, posted.title], ['backup', null, 'The backup failed']);
     mkdirSync(dir);
-    await gateway.call('POST', '/svc/_backups/files');
+    assert.equal((await gateway.call('POST', '/svc/_backups/files')).status, 202);
     assert.equal((await nextOfAll()).posted.title, 'Backups work again');
   });
 

@@ -203,27 +203,28 @@ export class ScheduledBackups {
     const { now, log } = this.#options;
     const record = this.#known();
     const startedAt = now();
+    let failure: string | null = null;
     try {
       const { file, bytes, damaged } = await this.#makeFile(schedule, startedAt);
       const at = now();
       if (damaged !== null) throw new SvcError('INVALID_BACKUP', damaged);
       record.lastSuccess = { at, file, bytes, ms: at - startedAt };
       record.failing = false;
-      this.#options.onMade?.(null);
       log.info({ file, bytes, ms: at - startedAt }, 'A backup was made and verified.');
     } catch (error) {
       // The next start makes it up.
       if (this.#stopping.signal.aborted) return;
       this.#failures++;
       const isKnown = error instanceof SvcError;
-      const message = isKnown ? error.message : `${String(error)}. The log of the gateway has the details.`;
-      record.lastFailure = { at: now(), message };
+      failure = isKnown ? error.message : `${String(error)}. The log of the gateway has the details.`;
+      record.lastFailure = { at: now(), message: failure };
       record.failing = true;
-      this.#options.onMade?.(message);
-      log.error(isKnown ? { code: error.code } : { err: error }, `A backup on schedule failed: ${message}`);
+      log.error(isKnown ? { code: error.code } : { err: error }, `A backup on schedule failed: ${failure}`);
     }
     if (this.#dueUntil > 0) record.doneUntil = this.#dueUntil;
     await this.#save();
+    // Last: whoever hears of it may begin another one at once.
+    this.#options.onMade?.(failure);
   }
 
   /** `damaged` says of what, in words; null for a good one. */
