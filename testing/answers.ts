@@ -48,6 +48,8 @@ class Answers {
     if (status >= 400 && value === undefined) return null;
     if (status >= 400 && isRecord(value) && value.isError === true) return this.#faultOfRefusal(value);
     const isOfTool = isRecord(value) && value.isError === false;
+    // A page without a session sends its browser to sign in.
+    if (status === 303 && this.#row.needs === 'page') return null;
     // An action answers with any status.
     if (!isOfTool && !this.#statuses.has(status)) return `it has no status ${status}`;
     return status >= 300 && status < 400 ? null : this.#faultOfValue(value, status, type);
