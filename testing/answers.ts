@@ -42,14 +42,16 @@ class Answers {
     this.#log(status);
     // What the handler of an automation gave as its response.
     if (this.#row.runs && String(headers['content-security-policy']).includes('sandbox')) return null;
-    const type = headers['content-encoding'] === undefined ? String(headers['content-type']) : '';
+    // A file may say that it is JSON and be none.
+    const isFile = status < 400 && this.#json === null && this.#row.answer.media !== undefined;
+    const type = headers['content-encoding'] === undefined && !isFile ? String(headers['content-type']) : '';
     const value: unknown = /^application\/json\b/.test(type) && body !== '' ? JSON.parse(body) : undefined;
     // A browser gets a page.
     if (status >= 400 && value === undefined) return null;
     if (status >= 400 && isRecord(value) && value.isError === true) return this.#faultOfRefusal(value);
     const isOfTool = isRecord(value) && value.isError === false;
-    // A page without a session sends its browser to sign in.
-    if (status === 303 && this.#row.needs === 'page') return null;
+    // A page sends its browser to sign in, or to its address with a slash.
+    if ((status === 303 || status === 308) && this.#row.needs === 'page') return null;
     // An action answers with any status.
     if (!isOfTool && !this.#statuses.has(status)) return `it has no status ${status}`;
     return status >= 300 && status < 400 ? null : this.#faultOfValue(value, status, type);

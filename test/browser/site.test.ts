@@ -116,8 +116,8 @@ describe('the website in a browser', { skip: withoutChromium() }, () => {
     const list = page.getByRole('navigation', { name: 'All documents' });
     assert.equal(await list.isVisible(), false);
     await page.getByRole('button', { name: 'All documents' }).click();
-    assert.equal(await list.getByRole('link', { name: 'Files' }).getAttribute('aria-current'), 'page');
-    await list.getByRole('link', { name: 'Automations' }).click();
+    assert.equal(await list.getByRole('link', { name: 'Files', exact: true }).getAttribute('aria-current'), 'page');
+    await list.getByRole('link', { name: 'Automations', exact: true }).click();
     await page.getByRole('heading', { level: 1, name: 'Automations' }).waitFor();
     await page.getByText('On this page').first().click();
     await page.locator('.toc-short').getByRole('link', { name: 'Webhooks', exact: true }).click();
