@@ -391,7 +391,7 @@ onEachEdge({}, (gateway, _edge, store) => {
       [null, /"notifications" must be an object that says/],
       [[LIST], /"notifications" must be an object that says/],
       [{ resourceSubscriptions: LIST }, /array of URIs/],
-      [{ resourceSubscriptions: [LIST, 1] }, /array of URIs/],
+      [{ resourceSubscriptions: [LIST, 1] }, /resourceSubscriptions\[1\]" must be a text/],
       [{ resourceSubscriptions: [LIST, 'svc://notes/queries/nothing'] }, /no query "nothing"/],
     ] as const) {
       const { status, json } = await listen(filter);

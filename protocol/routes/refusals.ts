@@ -2,9 +2,10 @@
 import type { ErrorCode } from '../errors.ts';
 import type { RouteRow, RowErrors } from './row.ts';
 
-/** Of a request that reaches no route: the edge or the router refuses it. */
+/** Of a request that reaches no route: the edge or the router refuses it. `FORBIDDEN`: for a service worker. */
 export const BEFORE_ROUTES: readonly ErrorCode[] = [
   'MISDIRECTED',
+  'FORBIDDEN',
   'NOT_FOUND',
   'METHOD_NOT_ALLOWED',
   'LENGTH_REQUIRED',
