@@ -124,7 +124,9 @@ function shown(text: string): string {
 /** Null for addresses without a route, such as those of a host's own. */
 function answersOf(method: string, address: string): Answers | null {
   router ??= new Router(RESOURCES.flatMap((resource) => resource.rows.flatMap(routesOf)));
-  const found = router.match(method, address.split('?', 1)[0] as string);
+  // The name of a tool may be escaped.
+  const path = (address.split('?', 1)[0] as string).replace(/%5f/gi, '_');
+  const found = router.match(method, path);
   if ('error' in found) return null;
   const answers = known.get(found.route) ?? new Answers(...(rows.get(found.route) as [RouteRow, string]));
   known.set(found.route, answers);
