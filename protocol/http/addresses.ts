@@ -24,6 +24,8 @@ export function filled(path: string, values: Readonly<Record<string, string | un
   const whole = sid === undefined || path.includes('/:sid') ? path : path.replace('/svc', '/svc/_draft/:sid');
   return whole.replace(/(?<=\/):(\w+)|\*$/g, (found, name?: string) => {
     const value = values[name ?? found] ?? '';
-    return name === undefined ? route`${value.split('/')}` : route`${value}`;
+    // A way up would leave the route: it is one name then, which the gateway refuses.
+    const isWithin = !value.split('/').includes('..');
+    return name === undefined && isWithin ? route`${value.split('/')}` : route`${value}`;
   });
 }

@@ -80,6 +80,13 @@ test('an answer that is an error is thrown with all that it says', async () => {
   });
 });
 
+test('the path of a file never leaves its route', () => {
+  const fileOf = (file: string) =>
+    addressOf('GET /svc/_sessions/:sid/apps/:id/files/*', { params: { sid: 's1', id: 'notes', '*': file } });
+  assert.equal(fileOf('docs/a b.md'), '/svc/_sessions/s1/apps/notes/files/docs/a%20b.md');
+  assert.equal(fileOf('../../x'), '/svc/_sessions/s1/apps/notes/files/..%2F..%2Fx');
+});
+
 test('an answer without content is one, and a page of another program is none', async () => {
   const { client } = clientOf([{ status: 204, text: '' }, { text: '<html>' }, { text: '<html>', type: 'text/html' }]);
   assert.equal(await client.call('DELETE /svc/_session'), undefined);
