@@ -50,11 +50,11 @@ class Answers {
     if (status >= 400 && value === undefined) return null;
     if (status >= 400 && isRecord(value) && value.isError === true) return this.#faultOfRefusal(value);
     const isOfTool = isRecord(value) && value.isError === false;
-    // Browsers are sent on: to sign in, to the origin of a page, or to its address with a slash.
-    if (status === 303 || status === 308) return null;
+    // Browsers are sent on (to sign in, to the origin of a page, to its address with a slash), or have the file.
+    if (status >= 300 && status < 400) return null;
     // An action answers with any status.
     if (!isOfTool && !this.#statuses.has(status)) return `it has no status ${status}`;
-    return status >= 300 && status < 400 ? null : this.#faultOfValue(value, status, type);
+    return this.#faultOfValue(value, status, type);
   }
 
   /** What is wrong with an event; null for one that is right, and where the row says nothing of events. */

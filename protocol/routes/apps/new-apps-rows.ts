@@ -64,7 +64,7 @@ export const cloneTemplate = row({
     { id: ID, name: WORDS, ...IN_SESSION },
   ),
   answer: MADE_STAGED,
-  errors: { UNKNOWN_TEMPLATE: '', TEMPLATE_FAILED: '', ...OF_NEW_APP, ...STAGED_ERRORS },
+  errors: { UNKNOWN_TEMPLATE: '', TEMPLATE_FAILED: '', ...OF_NEW_APP, ...ARCHIVE_ERRORS, ...STAGED_ERRORS },
   example: { ...STAGED_EXAMPLE, webhooks: [] },
 });
 
