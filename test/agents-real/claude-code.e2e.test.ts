@@ -86,7 +86,10 @@ runnerCases(
   },
   (runnerTest) => {
     runnerTest('shows the token of the gateway to nobody', async ({ turns, place, gateway }) => {
-      const turn = turns.start(`${shell('env; cat /proc/*/cmdline')}\nwait: look`, { ...FULL, permission: 'allow' });
+      const turn = turns.start(`${shell('env; cat /proc/*/cmdline || true')}\nwait: look`, {
+        ...FULL,
+        permission: 'allow',
+      });
       await inTime(place.stub.reached('look'), 'the wait', LONG_MS);
       const traces = [...turns.pids].map(tracesOf);
       const shown = await turn.event('tool.result');
