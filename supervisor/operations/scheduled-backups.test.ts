@@ -31,6 +31,8 @@ type Trial = {
   clock: ScriptedClock;
   /** What a backup is made of; it may throw. */
   making: { archive: () => string; damaged: { path: string; integrity: string }[]; gate: Promise<void> };
+  /** Hears of the end of each. */
+  onMade: NonNullable<ScheduledBackupsOptions['onMade']>;
   open(configured?: ScheduledBackupsOptions['configured']): Promise<ScheduledBackups>;
   files(): string[];
 };
@@ -56,10 +58,11 @@ function trial(t: TestContext): Trial {
   let current: ScheduledBackups | null = null;
   let stopScheduler = () => {};
   t.after(() => current?.stop());
-  return {
+  const made: Trial = {
     layout,
     clock,
     making,
+    onMade: () => {},
     open: async (configured: typeof NIGHTLY | null = NIGHTLY) => {
       stopScheduler();
       const scheduler = new Scheduler<InternalAutomation>({
@@ -73,13 +76,15 @@ function trial(t: TestContext): Trial {
       });
       stopScheduler = () => scheduler.stop();
       const log = pino({ level: 'silent' });
-      current = new ScheduledBackups({ layout, configured, backups, scheduler, now: () => clock.now, log });
+      const onMade = (failure: string | null) => made.onMade(failure);
+      current = new ScheduledBackups({ layout, configured, backups, scheduler, onMade, now: () => clock.now, log });
       await current.open();
       scheduler.start();
       return current;
     },
     files: () => readdirSync(join(layout.dataDir, 'kept')).sort(),
   };
+  return made;
 }
 
 /** Time passes, and what became due is done. */
@@ -243,6 +248,24 @@ test('a damaged database is a failure: its backup is kept beside the good ones, 
     /apps\/notes\/data\.sqlite \(row 3 .* older ones were kept/,
   );
   assert.deepEqual(on.files(), [...good, 'svc-20260204T030000Z.damaged.svc-backup.tar.gz']);
+});
+
+test('who hears that a backup failed can begin another one at once', async (t) => {
+  const on = trial(t);
+  const backups = await on.open();
+  const folder = join(on.layout.dataDir, 'kept');
+  const heard: (string | null)[] = [];
+  on.onMade = (failure) => {
+    heard.push(failure);
+    if (failure === null) return;
+    mkdirSync(folder);
+    backups.makeNow();
+  };
+  rmSync(folder, { recursive: true });
+  backups.makeNow();
+  await eventually(() => heard.length === 2);
+  assert.match(String(heard[0]), /kept is gone/);
+  assert.equal(heard[1], null);
 });
 
 test('a folder that is gone, is a file, or is not writable fails with a message, and is not made again', async (t) => {

@@ -193,13 +193,15 @@ export class ScheduledBackups {
   }
 
   #begin(schedule: BackupSchedule): void {
-    this.#working = this.#make(schedule).finally(() => {
+    this.#working = this.#make(schedule).then((failure) => {
       this.#working = null;
+      // Last: whoever hears of it may begin another one at once.
+      if (failure !== undefined) this.#options.onMade?.(failure);
     });
   }
 
-  /** Never rejects. */
-  async #make(schedule: BackupSchedule): Promise<void> {
+  /** Resolves with why it failed, null for a good one, undefined for one that a stop ended. Never rejects. */
+  async #make(schedule: BackupSchedule): Promise<string | null | undefined> {
     const { now, log } = this.#options;
     const record = this.#known();
     const startedAt = now();
@@ -213,7 +215,7 @@ export class ScheduledBackups {
       log.info({ file, bytes, ms: at - startedAt }, 'A backup was made and verified.');
     } catch (error) {
       // The next start makes it up.
-      if (this.#stopping.signal.aborted) return;
+      if (this.#stopping.signal.aborted) return undefined;
       this.#failures++;
       const isKnown = error instanceof SvcError;
       failure = isKnown ? error.message : `${String(error)}. The log of the gateway has the details.`;
@@ -223,8 +225,7 @@ export class ScheduledBackups {
     }
     if (this.#dueUntil > 0) record.doneUntil = this.#dueUntil;
     await this.#save();
-    // Last: whoever hears of it may begin another one at once.
-    this.#options.onMade?.(failure);
+    return failure;
   }
 
   /** `damaged` says of what, in words; null for a good one. */
