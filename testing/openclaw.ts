@@ -124,12 +124,12 @@ export class OpenClaw {
       if (logs !== undefined) return logs.test(this.log);
       return await this.answers();
     };
-    if (!(await eventually(LONG_MS, isUp, 200))) throw new Error(`svc did not come up in OpenClaw: ${this.log}`);
+    if (!(await eventually(3 * LONG_MS, isUp, 200))) throw new Error(`svc did not come up in OpenClaw: ${this.log}`);
   }
 
   /** Resolves when the log has it, from `from` on. */
   async logged(pattern: RegExp, from = 0): Promise<void> {
-    if (!(await eventually(LONG_MS, () => pattern.test(this.log.slice(from)))))
+    if (!(await eventually(3 * LONG_MS, () => pattern.test(this.log.slice(from)))))
       throw new Error(`The log has no ${pattern}: ${this.log.slice(from)}`);
   }
 
