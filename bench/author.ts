@@ -1,4 +1,4 @@
-/** An author at a daemon on the git store, as its users are: a session with edits, the draft's events, and timed publications. */
+/** An author at a daemon on the git store, as its users are: a workspace with edits, the draft's events, and timed publications. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Stream } from '../testing/gateway.ts';
@@ -20,32 +20,32 @@ export async function openAuthor({ daemon, apps }: { daemon: Daemon; apps: strin
 
   const published = apps.slice(0, PUBLISHED);
   const opened = await daemon.request('POST', '/svc/_sessions', '{}');
-  const { sessionId: session } = (await opened.json()) as { sessionId: string };
+  const { sessionId: workspace } = (await opened.json()) as { sessionId: string };
 
   async function edit(app: string, text: string): Promise<void> {
-    const url = `/svc/_sessions/${session}/apps/${app}/files/${EDITED}`;
+    const url = `/svc/_sessions/${workspace}/apps/${app}/files/${EDITED}`;
     await (await daemon.request('PUT', url, text, 'application/octet-stream')).text();
   }
 
-  /** Writes the file where the session has it, as an editor does. */
+  /** Writes the file where the workspace has it, as an editor does. */
   async function write(codeStore: string, app: string, text: string): Promise<void> {
-    await writeFile(join(codeStore, 'worktrees/sessions', session, 'apps', app, EDITED), text);
+    await writeFile(join(codeStore, 'worktrees/sessions', workspace, 'apps', app, EDITED), text);
   }
 
   /** Resolves when the preview answers this text. */
   async function shows(app: string, text: string): Promise<void> {
-    const path = `/svc/_draft/${session}/${app}/${EDITED}`;
+    const path = `/svc/_draft/${workspace}/${app}/${EDITED}`;
     while ((await (await daemon.request('GET', path)).text()) !== text);
   }
 
   /** The draft's event stream. */
   function changes(app: string): Promise<Stream> {
-    return daemon.stream(`/svc/_draft/${session}/${app}/_changes`);
+    return daemon.stream(`/svc/_draft/${workspace}/${app}/_changes`);
   }
 
   async function publish(app: string): Promise<void> {
     const body = JSON.stringify({ app, message: 'Change it' });
-    await (await daemon.request('POST', `/svc/_sessions/${session}/publish`, body)).text();
+    await (await daemon.request('POST', `/svc/_sessions/${workspace}/publish`, body)).text();
   }
 
   /** Edits the next app and publishes it: the time of the publication alone, in milliseconds. */
@@ -75,7 +75,7 @@ export async function openAuthor({ daemon, apps }: { daemon: Daemon; apps: strin
   }
 
   async function close(): Promise<void> {
-    await (await daemon.request('DELETE', `/svc/_sessions/${session}`)).text();
+    await (await daemon.request('DELETE', `/svc/_sessions/${workspace}`)).text();
   }
 
   return { times, cycles, edit, write, shows, changes, publish, publishNext, goOn, close };

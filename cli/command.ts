@@ -45,12 +45,12 @@ export type CommandContext = Surroundings & {
   subject: Subject;
 };
 
-/** What the command line named, for advice after an error; `worksIn` is the session that the command found or was given. */
+/** What the command line named, for advice after an error; `worksIn` is the workspace that the command found or was given. */
 export type Subject = {
   command?: string;
   app?: string | undefined;
   tool?: string | undefined;
-  session?: string | undefined;
+  workspace?: string | undefined;
   template?: string | undefined;
   automation?: string | undefined;
   /** A folder, as it can be pasted. */
@@ -210,7 +210,7 @@ export function subjectOf(positionals: string, args: Arguments): Subject {
   return {
     app: args.text('app') ?? appOf(positionals, args) ?? args.text('id'),
     tool: args.optionalAt(1),
-    session: args.text('session') ?? args.optionalAt(1),
+    workspace: args.text('workspace') ?? args.optionalAt(1),
     template: args.text('clone'),
     automation: positionals.includes('app/automation')
       ? args.optionalAt(indexOfApp(positionals))?.split('/')[1]

@@ -319,11 +319,11 @@ const CASES: Case[] = [
   { line: ['open', '--json'], out: [`{"url":"${LINK}","expiresAt":${LINK_ENDS}}\n`], not: ['Signs one'] },
   { line: ['open', 'notes'], out: [`${LINK}&open=notes`], body: { open: 'notes' } },
   {
-    line: ['open', 'notes', '--session', 'ben'],
+    line: ['open', 'notes', '--workspace', 'ben'],
     out: [`${LINK}&open=_draft/ben/notes`],
     body: { open: '_draft/ben/notes' },
   },
-  { line: ['open', '--session', 'ben'], code: EXIT.usage, err: ['Name the app'], not: [LINK] },
+  { line: ['open', '--workspace', 'ben'], code: EXIT.usage, err: ['Name the app'], not: [LINK] },
   { line: ['open', 'nots'], code: EXIT.failed, err: ['Did you mean "notes"?'], not: [LINK] },
   {
     line: ['token', 'create', '--name', 'zapier', '--app', 'notes', '--tools', 'read', '--expires', '90d'],

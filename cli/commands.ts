@@ -85,11 +85,11 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'The link works once, within ten minutes. The browser stays signed in for twelve hours, or as long as signInHours of the configuration says. Do not share it: it gives full access.',
       ],
       options: {
-        '--session <session>': "Open the app's draft in this session",
+        '--workspace <workspace>': "Open the app's draft in this workspace",
         '--qr':
           'Print it as a QR code for a phone in this network; the gateway must listen there (svc serve --host 0.0.0.0)',
       },
-      examples: ['svc open', 'svc open todos', 'svc open notes --session dev-notes', 'svc open todos --qr'],
+      examples: ['svc open', 'svc open todos', 'svc open notes --workspace dev-notes', 'svc open todos --qr'],
       load: async () => (await import('./commands/access-command.ts')).open,
     },
     'desktop [app]': {
@@ -192,7 +192,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       local: true,
       summary: 'Print a script that lets a shell complete svc command lines',
       details: [
-        'Completes commands, options and files, and the names of apps, tools, versions, sessions, automations and tokens of the gateway.',
+        'Completes commands, options and files, and the names of apps, tools, versions, workspaces, automations and tokens of the gateway.',
         'Load it in the start file of your shell (~/.bashrc, ~/.zshrc, ~/.config/fish/config.fish).',
       ],
       examples: ['eval "$(svc completion bash)"', 'eval "$(svc completion zsh)"', 'svc completion fish | source'],
@@ -203,7 +203,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
     'new [dir]': {
       summary: 'Make a small working app, or a copy of a template',
       details: [
-        'With a folder, the app is made there. Without one, it is made on a gateway with the git store and staged in a session until you publish it.',
+        'With a folder, the app is made there. Without one, it is made on a gateway with the git store and staged in a workspace until you publish it.',
         'Templates: bookmarks, contact, expenses, feeds, gallery, habits, journal, kanban, todos.',
       ],
       options: {
@@ -211,7 +211,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '--ts': 'With a folder: write the handlers of a blank app in TypeScript',
         '--name <name>': 'Displayed name (default: from the folder, the id or the template)',
         '--id <id>': 'Id of the app (default: from the folder or the template)',
-        '--session <session>': 'Without a folder: session to stage it in (default: a new one)',
+        '--workspace <workspace>': 'Without a folder: workspace to stage it in (default: a new one)',
         '--publish': 'Without a folder: publish it at once',
       },
       examples: ['svc new notes', 'svc new ./guestbook --name "Guest book"', 'svc new --clone todos'],
@@ -258,7 +258,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
     'pull <app> [dir]': {
       summary: 'Take the live version of an app into a folder',
       details: [
-        'Into ./<app> unless you name a folder. One that is missing or empty gets all files. One with files gets what is new; on the git store your own changes are merged with it, and lines that both sides changed appear between <<<<<<< session, ======= and >>>>>>> published. On the tarball store a folder with changes of its own is refused.',
+        'Into ./<app> unless you name a folder. One that is missing or empty gets all files. One with files gets what is new; on the git store your own changes are merged with it, and lines that both sides changed appear between <<<<<<< workspace, ======= and >>>>>>> published. On the tarball store a folder with changes of its own is refused.',
         'Writes .svc-app, by which svc push, svc publish and svc dev know what the folder came from. Exits with 1 if lines are left to choose between.',
       ],
       examples: ['svc pull notes', 'svc pull notes ./notes'],
@@ -321,7 +321,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       details: ['They are the "knobs" of its app.json. A setting that you do not set has its default.'],
       options: {
         '--default': 'With a key: reset it to its default',
-        '--session <session>': 'Use the settings of the draft in this session',
+        '--workspace <workspace>': 'Use the settings of the draft in this workspace',
       },
       examples: [
         'svc settings journal',
@@ -376,12 +376,12 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       summary: 'Sync a folder to a draft and show every edit in a preview',
       details: [
         'The draft is on a gateway with the git store and has a copy of the live data. Prints the log and errors of the draft, and what publishing would refuse.',
-        'At the start, the local folder wins. Later, edits by others in the session are copied to files that you have not changed.',
-        'Ctrl-C ends it; the session stays until you publish or close it.',
+        'At the start, the local folder wins. Later, edits by others in the workspace are copied to files that you have not changed.',
+        'Ctrl-C ends it; the workspace stays until you publish or close it.',
       ],
       options: {
-        '--session <session>': 'Session to use (default: dev-<app>, opened if missing)',
-        '--name <name>': 'Name of the session, for people',
+        '--workspace <workspace>': 'Workspace to use (default: dev-<app>, opened if missing)',
+        '--name <name>': 'Name of the workspace, for people',
         '--open': 'Open the preview in the browser',
         '--once': 'Update the draft once; exit with 1 if it is broken or could not be published',
         '--test': 'Run the tests of the folder after each change',
@@ -389,57 +389,57 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       examples: ['svc dev ./notes', 'svc dev ./notes --open'],
       load: async () => (await import('./commands/authoring/dev-command.ts')).dev,
     },
-    'sessions [open|rename|rm|update] [session] [name]': {
-      summary: 'List the open sessions; open, rename, close or update one',
+    'workspaces [open|rename|rm|update] [workspace] [name]': {
+      summary: 'List the open workspaces; open, rename, close or update one',
       details: [
-        'A session has a name for people, beside its id. "rename" gives it another.',
-        '"update" merges newer published changes of an app into the session. Lines that both sides changed appear between <<<<<<< session, ======= and >>>>>>> published: resolve them, then publish.',
+        'A workspace has a name for people, beside its id. "rename" gives it another.',
+        '"update" merges newer published changes of an app into the workspace. Lines that both sides changed appear between <<<<<<< workspace, ======= and >>>>>>> published: resolve them, then publish.',
       ],
       options: {
         '--name <name>': 'With open: its name (default: the id, or a number)',
-        '--app <app>': 'App to update (default: the only app of the session)',
+        '--app <app>': 'App to update (default: the only app of the workspace)',
         '-y, --yes': 'Do not ask before closing',
       },
       examples: [
-        'svc sessions',
-        'svc sessions open redesign --name "Larger headings"',
-        'svc sessions rename redesign "Smaller headings"',
-        'svc sessions update redesign --app notes',
-        'svc sessions rm redesign',
+        'svc workspaces',
+        'svc workspaces open redesign --name "Larger headings"',
+        'svc workspaces rename redesign "Smaller headings"',
+        'svc workspaces update redesign --app notes',
+        'svc workspaces rm redesign',
       ],
-      load: async () => (await import('./commands/authoring/sessions-command.ts')).sessions,
+      load: async () => (await import('./commands/authoring/workspaces-command.ts')).workspaces,
     },
     'diff [app]': {
-      summary: 'Show the changes of a session against the published files',
+      summary: 'Show the changes of a workspace against the published files',
       options: {
-        '--session <session>': 'Session (default: the only open one)',
+        '--workspace <workspace>': 'Workspace (default: the only open one)',
         '--stat': 'Only the names of the files',
       },
-      examples: ['svc diff', 'svc diff notes --session redesign'],
-      load: async () => (await import('./commands/authoring/sessions-command.ts')).diff,
+      examples: ['svc diff', 'svc diff notes --workspace redesign'],
+      load: async () => (await import('./commands/authoring/workspaces-command.ts')).diff,
     },
     'check [app]': {
-      summary: 'Check whether a session can be published',
+      summary: 'Check whether a workspace can be published',
       details: [
         'Checks manifest, handlers, automations, schemas and migrations as publishing does, but publishes nothing. Exits with 1 if it finds something.',
       ],
-      options: { '--session <session>': 'Session (default: the only open one)' },
-      examples: ['svc check', 'svc check notes --session dev-notes'],
-      load: async () => (await import('./commands/authoring/sessions-command.ts')).check,
+      options: { '--workspace <workspace>': 'Workspace (default: the only open one)' },
+      examples: ['svc check', 'svc check notes --workspace dev-notes'],
+      load: async () => (await import('./commands/authoring/workspaces-command.ts')).check,
     },
     'publish [app|dir]': {
-      summary: 'Publish the changes of a session to an app as its next live version',
+      summary: 'Publish the changes of a workspace to an app as its next live version',
       details: [
-        'Merges the changes with newer published ones, checks them, and runs migrations on the live data. If a step fails, the live version and the session stay as they were.',
-        'With a folder (a path with a slash, or "."), it first updates the session from it, like "svc dev --once", and merges from the version that the folder was last pushed, published or pulled as (.svc-app).',
+        'Merges the changes with newer published ones, checks them, and runs migrations on the live data. If a step fails, the live version and the workspace stay as they were.',
+        'With a folder (a path with a slash, or "."), it first updates the workspace from it, like "svc dev --once", and merges from the version that the folder was last pushed, published or pulled as (.svc-app).',
       ],
       options: {
-        '--session <session>': 'Session (default: the only open one; for a folder dev-<app>)',
+        '--workspace <workspace>': 'Workspace (default: the only open one; for a folder dev-<app>)',
         '-m, --message <text>': 'What is new: the message of the commit, for svc versions',
         '--force': 'With a folder: do not ask when its files are those of an older version',
       },
       examples: ['svc publish', 'svc publish notes -m "Search by word"', 'svc publish ./notes'],
-      load: async () => (await import('./commands/authoring/sessions-command.ts')).publish,
+      load: async () => (await import('./commands/authoring/workspaces-command.ts')).publish,
     },
     'export <file|dir>': {
       summary: 'Save the code of all apps: as a git bundle with its history, or as plain folders',
@@ -571,13 +571,14 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'Handlers read them with ctx.secrets.get(name). "set" asks for the value without showing it, or takes standard input without its last line end; a value is never an argument. "ls" shows names, never values.',
       ],
       options: {
-        '--session <session>': 'Use the secrets of the draft in this session; a draft gets no values of the live app',
+        '--workspace <workspace>':
+          'Use the secrets of the draft in this workspace; a draft gets no values of the live app',
       },
       examples: [
         'svc secret set shop STRIPE_KEY',
         'svc secret set shop TLS_KEY < key.pem',
         'svc secret ls shop',
-        'svc secret rm shop STRIPE_KEY --session dev-shop',
+        'svc secret rm shop STRIPE_KEY --workspace dev-shop',
       ],
       load: async () => (await import('./commands/secret-command.ts')).secret,
     },

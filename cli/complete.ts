@@ -14,13 +14,13 @@ import {
   AUTOMATIONS,
   CONVERSATIONS,
   FILES,
-  SESSIONS,
   SETTINGS,
   TEMPLATES,
   TOKENS,
   TRASH,
   VERSION_FILES,
   VERSIONS,
+  WORKSPACES,
 } from './resources.ts';
 
 /** A candidate word with its meaning, or a request for names of files or folders, which the shell completes. */
@@ -65,7 +65,7 @@ const SOURCES: Record<string, Source> = {
     const id = await findVersion(client, app, version);
     return candidatesFrom(await readAll(client, VERSION_FILES, [app, id]), VERSION_FILES);
   },
-  session: names(SESSIONS),
+  workspace: names(WORKSPACES),
   'app/automation': names(AUTOMATIONS),
   token: names(TOKENS),
   template: names(TEMPLATES),

@@ -10,7 +10,7 @@ import { COMMANDS } from './commands.ts';
 import { explain } from './explain.ts';
 
 const CODES = Object.keys(ERROR_CODES) as ErrorCode[];
-const SUBJECT = { app: 'notes', tool: 'add', session: 'redesign' };
+const SUBJECT = { app: 'notes', tool: 'add', workspace: 'redesign' };
 
 test('each code has sentences that say what to do, and every command in them exists', () => {
   assert.deepEqual(Object.keys(NEXT_STEPS), CODES, 'in the order of the codes');
@@ -29,7 +29,7 @@ for (const code of CODES)
       assert.equal(title, `${code}: It did not work.`);
       assert.ok(lines.length > 0);
       const text = lines.join('\n');
-      assert.doesNotMatch(text, /`|<app>|<tool>|<session>/, 'plain text, with the names that are known');
+      assert.doesNotMatch(text, /`|<app>|<tool>|<workspace>/, 'plain text, with the names that are known');
       assert.doesNotMatch(text, /: svc .*\.$/m, 'a command to paste ends the line');
     }
   });
@@ -69,22 +69,22 @@ for (const [what, error, step] of [
     assert.match(lines.join('\n'), step);
   });
 
-test('for an app that is not live, the advice says that it is in a session or in the trash', async (t) => {
-  const SESSIONS = 'GET /svc/_sessions?limit=500';
+test('for an app that is not live, the advice says that it is in a workspace or in the trash', async (t) => {
+  const WORKSPACES = 'GET /svc/_sessions?limit=500';
   const TRASH = 'GET /svc/_trash?limit=500';
   const { env } = await startGateway(t, {
     'GET /svc/_apps': { json: [{ id: 'todos' }] },
     'POST /svc/_tool/svc_read': failure(404, 'UNKNOWN_APP', 'No such app.'),
-    [SESSIONS]: {
+    [WORKSPACES]: {
       json: [{ sessionId: 'dev-notes', apps: ['notes', 'board'], touchedAt: 0, createdAt: 0 }],
     },
     [TRASH]: { json: [{ id: 'board-1', app: 'board' }] },
   });
   const told = async (app: string) => (await svc(['read', app, 'list'], { env })).stderr.split('\n').slice(1, -1);
   assert.deepEqual(await told('notes'), [
-    '  It is in the session dev-notes, and is not published yet.',
-    '  Make it live: svc publish notes --session dev-notes',
-    '  Look at its draft: svc open notes --session dev-notes',
+    '  It is in the workspace dev-notes, and is not published yet.',
+    '  Make it live: svc publish notes --workspace dev-notes',
+    '  Look at its draft: svc open notes --workspace dev-notes',
   ]);
   assert.deepEqual(await told('board'), ['  It was removed. Get it back: svc trash restore board']);
   assert.deepEqual(await told('nosuch'), ['  Registered apps: todos']);

@@ -7,7 +7,7 @@ import { CommandError, messageOf, systemStep } from './failure.ts';
 import type { Client } from './gateway/client.ts';
 import { describeApp } from './gateway/descriptions.ts';
 import { find, readAll, readList } from './resource.ts';
-import { APPS, AUTOMATIONS, SESSIONS, shownSession, TEMPLATES, TRASH } from './resources.ts';
+import { APPS, AUTOMATIONS, shownWorkspace, TEMPLATES, TRASH, WORKSPACES } from './resources.ts';
 import { nearest } from './terminal/nearest.ts';
 
 type Explanation = { title: string; lines: string[] };
@@ -15,9 +15,9 @@ type Explanation = { title: string; lines: string[] };
 /** Names listed when none is near the one that was typed. */
 const LISTED = 8;
 
-const DIFF = 'svc diff <app> --session <session>';
-const UPDATE = 'svc sessions update <session> --app <app>';
-const PUBLISH = 'svc publish <app> --session <session>';
+const DIFF = 'svc diff <app> --workspace <workspace>';
+const UPDATE = 'svc workspaces update <workspace> --app <app>';
+const PUBLISH = 'svc publish <app> --workspace <workspace>';
 
 /** `client` gets the names that exist; those of the command line are compared with them. */
 export async function explain(error: unknown, client: Client | undefined, subject: Subject): Promise<Explanation> {
@@ -54,8 +54,8 @@ function isCode(code: string): code is ErrorCode {
 }
 
 /** The documents' sentences, with the names of the command line in their commands, so that these can be pasted. */
-function stepsOf(code: ErrorCode, path: string | undefined, { app, tool, session, dir, worksIn }: Subject): string[] {
-  const named = Object.entries({ app, tool, session: worksIn ?? session, dir });
+function stepsOf(code: ErrorCode, path: string | undefined, { app, tool, workspace, dir, worksIn }: Subject): string[] {
+  const named = Object.entries({ app, tool, workspace: worksIn ?? workspace, dir });
   return NEXT_STEPS[code]
     .replace(' at `path`', () => (path ? ` at ${path}` : ''))
     .replace(/(?:that|in) `issues`(?: names)?/, 'named above')
@@ -69,12 +69,12 @@ function stepsOf(code: ErrorCode, path: string | undefined, { app, tool, session
 }
 
 async function ownSteps(body: ErrorBody, client: Client | undefined, subject: Subject): Promise<string[]> {
-  const { app = '', tool = '', session = '', template = '', automation = '', worksIn } = subject;
+  const { app = '', tool = '', workspace = '', template = '', automation = '', worksIn } = subject;
   // A failed request must not hide the error that is being explained.
   const ask = async <T>(question: (client: Client) => Promise<T[]>): Promise<T[] | null> =>
     client === undefined ? null : question(client).catch(() => null);
   const appsOf = async (id: string): Promise<string[] | null> =>
-    client === undefined ? null : ((await find(client, SESSIONS, id).catch(() => undefined))?.apps ?? null);
+    client === undefined ? null : ((await find(client, WORKSPACES, id).catch(() => undefined))?.apps ?? null);
 
   switch (body.code) {
     case 'UNAUTHORIZED':
@@ -101,8 +101,8 @@ async function ownSteps(body: ErrorBody, client: Client | undefined, subject: Su
       return suggest(automation, ids, `Automations of ${app}`, `${app} has no automations.`);
     }
     case 'UNKNOWN_SESSION': {
-      const ids = (await ask((open) => readAll(open, SESSIONS)))?.map(({ sessionId }) => sessionId) ?? null;
-      return suggest(session, ids, 'Open sessions', 'No open sessions. Open one: svc sessions open');
+      const ids = (await ask((open) => readAll(open, WORKSPACES)))?.map(({ sessionId }) => sessionId) ?? null;
+      return suggest(workspace, ids, 'Open workspaces', 'No open workspaces. Open one: svc workspaces open');
     }
     case 'UNKNOWN_TEMPLATE': {
       // The message lists them all.
@@ -114,7 +114,7 @@ async function ownSteps(body: ErrorBody, client: Client | undefined, subject: Su
     case 'NO_CHANGES':
     case 'INVALID_MIGRATION':
       if (worksIn === undefined) return [];
-      return sessionAdvice(body, { ...subject, worksIn }, subject.app ? [subject.app] : await appsOf(worksIn));
+      return workspaceAdvice(body, { ...subject, worksIn }, subject.app ? [subject.app] : await appsOf(worksIn));
     default:
       return [];
   }
@@ -126,15 +126,15 @@ async function notLive(
   ask: <T>(question: (client: Client) => Promise<T[]>) => Promise<T[] | null>,
 ): Promise<string[] | null> {
   const removed = (await ask((open) => readAll(open, TRASH)))?.some((row) => row.app === app);
-  // A session of a removed app would publish it with empty data.
+  // A workspace of a removed app would publish it with empty data.
   if (removed) return [`It was removed. Get it back: svc trash restore ${app}`];
-  const row = (await ask((open) => readAll(open, SESSIONS)))?.find(({ apps }) => apps.includes(app));
+  const row = (await ask((open) => readAll(open, WORKSPACES)))?.find(({ apps }) => apps.includes(app));
   if (row === undefined) return null;
-  const session = row.sessionId;
+  const workspace = row.sessionId;
   return [
-    `It is in the session ${shownSession(row)}, and is not published yet.`,
-    `Make it live: svc publish ${app} --session ${session}`,
-    `Look at its draft: svc open ${app} --session ${session}`,
+    `It is in the workspace ${shownWorkspace(row)}, and is not published yet.`,
+    `Make it live: svc publish ${app} --workspace ${workspace}`,
+    `Look at its draft: svc open ${app} --workspace ${workspace}`,
   ];
 }
 
@@ -145,8 +145,8 @@ function requestAdvice({ command, app }: Subject): string[] {
   return [...tables, `What it takes: svc help ${command}`];
 }
 
-/** What to do about a session that cannot be published: commands that can be pasted, for its app if it has only one. */
-function sessionAdvice(
+/** What to do about a workspace that cannot be published: commands that can be pasted, for its app if it has only one. */
+function workspaceAdvice(
   body: ErrorBody,
   { worksIn, dir }: Subject & { worksIn: string },
   apps: string[] | null,
@@ -154,10 +154,10 @@ function sessionAdvice(
   const [app = '<app>', ...others] = apps ?? [];
   const named = others.length > 0 ? '<app>' : app;
   if (dir !== undefined && body.code === 'MERGE_CONFLICT') return folderAdvice(body, named, dir);
-  return waysOut(body).map((line) => line.replace('<session>', () => worksIn).replace('<app>', () => named));
+  return waysOut(body).map((line) => line.replace('<workspace>', () => worksIn).replace('<app>', () => named));
 }
 
-/** What to do about a folder that cannot be published: its next publication would take its files, and not those of the session. */
+/** What to do about a folder that cannot be published: its next publication would take its files, and not those of the workspace. */
 function folderAdvice({ path }: ErrorBody, app: string, dir: string): string[] {
   if (path !== undefined) return [`When all are resolved: svc publish ${dir}`];
   return [
@@ -167,15 +167,15 @@ function folderAdvice({ path }: ErrorBody, app: string, dir: string): string[] {
 }
 
 function waysOut({ code, path, files }: ErrorBody): string[] {
-  if (code === 'NO_CHANGES') return ['Edit something first: svc dev <dir> --session <session>'];
+  if (code === 'NO_CHANGES') return ['Edit something first: svc dev <dir> --workspace <workspace>'];
   if (code === 'INVALID_MIGRATION') {
     if (files === undefined) return [];
-    return [`Take the other one in: ${UPDATE}`, `Rename the session's, then publish again: ${PUBLISH}`];
+    return [`Take the other one in: ${UPDATE}`, `Rename the workspace's, then publish again: ${PUBLISH}`];
   }
   // With a path, the marks of an update are left in that file.
   if (path !== undefined) return [`Where they are: ${DIFF}`, `When all are resolved: ${PUBLISH}`];
   return [
-    `What the session changes: ${DIFF}`,
+    `What the workspace changes: ${DIFF}`,
     `Take the published lines in: ${UPDATE}`,
     `Choose between the marks, then publish again: ${PUBLISH}`,
   ];

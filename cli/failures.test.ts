@@ -26,7 +26,7 @@ import {
 import { COMMANDS, COMMON_OPTIONS, CONNECTION_OPTIONS } from './commands.ts';
 import { EXIT } from './failure.ts';
 
-const session = (sessionId: string, ...apps: string[]) => ({ sessionId, apps, createdAt: 0, updatedAt: 0, files: 0 });
+const workspace = (sessionId: string, ...apps: string[]) => ({ sessionId, apps, createdAt: 0, updatedAt: 0, files: 0 });
 const token = (id: string) => ({ id, name: 'twice', apps: null, tools: 'read', createdAt: 0, expiresAt: null });
 const version = (at: string) => ({ versionId: `v_2026010${at}T000000000Z_aaaaaa`, active: false });
 const blob = (sha256: string) => ({ sha256, size: 1, type: 'text/plain', storedAt: 0 });
@@ -57,7 +57,7 @@ const ROUTES: Routes = {
   'GET /svc/_apps/todos/versions?limit=500': { json: [] },
   'GET /svc/_apps/notes/versions/x/files': { json: [{ path: 'app.json', size: 2, sha: '' }] },
   'GET /svc/_apps/todos/versions/x/files/a.txt': { json: 'text' },
-  'GET /svc/_sessions?limit=500': { json: [session('one', 'notes', 'todos'), session('two', 'notes')] },
+  'GET /svc/_sessions?limit=500': { json: [workspace('one', 'notes', 'todos'), workspace('two', 'notes')] },
   'POST /svc/_tool/svc_describe': { json: { data: DESCRIBED } },
   'GET /svc/notes/_chat/windows?limit=500': { json: [{ windowId: 'food', mode: 'data', ...PERIOD }] },
   [CONVERSATIONS]: { json: [{ conversationId: 'code', ...PERIOD }] },
@@ -70,12 +70,12 @@ const inFull = 'chat notes hi --mode full --attach';
 const USAGE = `--apps; aps; run notes; runs --state failed; runs --state ok --follow; read; read a b c d; token drop; read notes list --limit 1; apps --json=1; apps --url;
   apps --url ftp://x; read notes list {; logs -n 0; token create; token create --name x; token create --name x --tools some;
   token create --name x --tools read --expires never; token --name x; token ls more; token revoke; token revoke twice;
-  open --session one; desktop notes --quit; automations enable notes; secret set notes; secret ls notes more; sessions update one; sessions rename one; publish; restore x;
+  open --workspace one; desktop notes --quit; automations enable notes; secret set notes; secret ls notes more; workspaces update one; workspaces rename one; publish; restore x;
   rm notes; serve --edge x; serve --with tods; serve --store x; serve --store tarball --config git.json; convert --store tarball; new;
   new --ts --id x; new +; new blank --publish; new blank --clone todos --ts; new blank --clone none; chat notes;
   chat notes hi --attach a.txt; chat notes hi --mode full ${many}; backup --keep 2; backup verify; backup x --schedule off more;
   backup x --schedule daily; backup ls x; files ls notes x; files ls notes --sort x; files put notes; files get notes; files rm notes zz;
-  versions notes 3; versions files notes 3 a.txt; versions show notes; versions show notes 3; check --session one;
+  versions notes 3; versions files notes 3 a.txt; versions show notes; versions show notes 3; check --workspace one;
   versions rm notes; settings notes --default; settings notes theme x --default; settings notes theme; chats drop notes x; chats rm notes; repair notes; repair notes --restore none; notify test mail more`;
 
 const FAILED = `logs ./blank; logs ./none; read notes list @none; describe notes lst; new a.txt; new notes; export taken.bundle; export a.txt;
@@ -96,7 +96,7 @@ const NOT_HERE: Record<string, string> = {
   'Stopped before it began.': 'a signal to this process',
   'Stopped.': 'a signal to this process',
   'The stream ended.': 'is never shown: the stream is reopened',
-  'The session x was closed; the folder is unchanged.': 'svc dev, which runs until then',
+  'The workspace x was closed; the folder is unchanged.': 'svc dev, which runs until then',
   'The folder is gone.': 'svc dev, which continues',
   'a.js was edited meanwhile.': 'an edit during the command',
   'The new token is written, but the running gateway does not use it.': 'a wait of ten seconds',
@@ -127,7 +127,7 @@ function files(t: TestContext): string {
     'broken/app.json': '{"id": "broken"',
     'noid/app.json': '{}',
     'marked/app.json': '{"id": "marked"}',
-    'marked/a.txt': '<<<<<<< session\na\n=======\nb\n>>>>>>> published\n',
+    'marked/a.txt': '<<<<<<< workspace\na\n=======\nb\n>>>>>>> published\n',
     'large/app.json': '{"id": "large"}',
     'large/big.txt': '',
     'large/app.tar.gz': '',
@@ -247,7 +247,7 @@ describe('each failure of the command line', () => {
       });
 
   for (const [what, line, code, options, routes] of [
-    ['no session', 'publish', EXIT.failed, {}, { 'GET /svc/_sessions?limit=500': { json: [] } }],
+    ['no workspace', 'publish', EXIT.failed, {}, { 'GET /svc/_sessions?limit=500': { json: [] } }],
     ['a value of bytes', 'secret set notes KEY', EXIT.failed, { stdin: Buffer.from([255]) }, {}],
     ['no value', 'secret set notes KEY', EXIT.failed, { tty: true, stdin: '' }, {}],
     ['a value of lines', 'secret set notes KEY', EXIT.failed, { tty: true, stdin: 'a\nb\n' }, {}],

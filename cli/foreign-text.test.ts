@@ -58,7 +58,7 @@ const app = {
   actions: 1,
 };
 const version = { versionId: EVIL, active: true, sha256: EVIL, version: EVIL, uploadedAt: 0, files: 1, bytes: 1 };
-const session = { sessionId: EVIL, name: EVIL, base: null, createdAt: 0, touchedAt: 0, apps: [EVIL], damaged: EVIL };
+const workspace = { sessionId: EVIL, name: EVIL, base: null, createdAt: 0, touchedAt: 0, apps: [EVIL], damaged: EVIL };
 const file = {
   app: EVIL,
   path: EVIL,
@@ -143,18 +143,18 @@ const CASES: [argv: string[], routes: Record<string, Reply>][] = [
     },
   ],
   [['restart', 'a'], { 'POST /svc/_apps/a/restart': refusal }],
-  [['sessions'], { 'GET /svc/_sessions?limit=500': { json: [session] } }],
-  [['sessions', 'open'], { 'POST /svc/_sessions': { json: session } }],
+  [['workspaces'], { 'GET /svc/_sessions?limit=500': { json: [workspace] } }],
+  [['workspaces', 'open'], { 'POST /svc/_sessions': { json: workspace } }],
   [
-    ['sessions', 'update', 's', '--app', 'a'],
+    ['workspaces', 'update', 's', '--app', 'a'],
     { 'POST /svc/_sessions/s/apps/a/update': { json: { base: EVIL, merged: [EVIL], conflicts: [EVIL] } } },
   ],
-  [['diff'], { 'GET /svc/_sessions?limit=500': { json: [session, session] } }],
+  [['diff'], { 'GET /svc/_sessions?limit=500': { json: [workspace, workspace] } }],
   [
-    ['diff', '--session', 's'],
+    ['diff', '--workspace', 's'],
     { 'GET /svc/_sessions/s/diff': { json: { base: EVIL, head: EVIL, files: [file], behind: [EVIL] } } },
   ],
-  [['publish', '--session', 's'], { 'POST /svc/_sessions/s/publish': { json: published } }],
+  [['publish', '--workspace', 's'], { 'POST /svc/_sessions/s/publish': { json: published } }],
   [['read', 'a', 'q'], { 'POST /svc/_tool/svc_read': describe([{ [EVIL]: EVIL }]) }],
   [['read', 'a', 'q'], { 'POST /svc/_tool/svc_read': describe({ [EVIL]: [EVIL] }) }],
   [['write', 'a', 'q'], { 'POST /svc/_tool/svc_write': describe({ status: 201, body: { [EVIL]: EVIL } }) }],

@@ -3,16 +3,16 @@ import { test } from 'node:test';
 import { startGateway } from '../testing/command-line.ts';
 import { Client } from './gateway/client.ts';
 import { age, count, name, readAll, readList, size, tableOf, text } from './resource.ts';
-import { AUTOMATIONS, SESSIONS } from './resources.ts';
+import { AUTOMATIONS, WORKSPACES } from './resources.ts';
 
-test('all open sessions are read page by page', async (t) => {
+test('all open workspaces are read page by page', async (t) => {
   const rows = Array.from({ length: 501 }, (_, n) => ({ sessionId: `s${n}`, apps: [] }));
   const { url, env } = await startGateway(t, {
     'GET /svc/_sessions?limit=500': { json: rows.slice(0, 500) },
     'GET /svc/_sessions?limit=500&before=s499': { json: rows.slice(500) },
   });
   const client = new Client({ url, urlFrom: '--url', token: env.SVC_TOKEN, tokenFrom: '--token' });
-  assert.deepEqual(await readAll(client, SESSIONS), rows);
+  assert.deepEqual(await readAll(client, WORKSPACES), rows);
 });
 
 test('the rows are in a member of the answer, which is whole again after the last page', async (t) => {

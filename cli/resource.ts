@@ -18,7 +18,7 @@ export type RowOf<Key extends RouteKey, Member extends string = never> = [Member
     ? Row
     : never;
 
-/** Where its rows are: the route of its list. `scope` are the names that it lies below: an app, and perhaps a version or a session. */
+/** Where its rows are: the route of its list. `scope` are the names that it lies below: an app, and perhaps a version or a workspace. */
 export type Resource<Key extends RouteKey, Member extends string = never> = {
   key: Key;
   params?(...scope: string[]): Sent<Key>['params'];

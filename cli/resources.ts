@@ -85,16 +85,16 @@ export const TRASH: Listed<'GET /svc/_trash'> = {
 };
 
 /** Open ones, the newest first. */
-export const SESSIONS: Listed<'GET /svc/_sessions'> = {
+export const WORKSPACES: Listed<'GET /svc/_sessions'> = {
   key: 'GET /svc/_sessions',
   page: (last) => ({ limit, before: last?.sessionId }),
   named: ({ sessionId, name: called, apps }) => [
     sessionId,
     [...(called === sessionId ? [] : [called]), ...apps].join(', '),
   ],
-  none: () => 'No open sessions. Open one: svc dev <dir>, or svc sessions open',
+  none: () => 'No open workspaces. Open one: svc dev <dir>, or svc workspaces open',
   columns: [
-    name('SESSION', ({ sessionId }) => sessionId),
+    name('WORKSPACE', ({ sessionId }) => sessionId),
     text('NAME', (row) => (row.name === undefined || row.name === row.sessionId ? '–' : row.name), {
       squeeze: true,
       drop: 2,
@@ -104,7 +104,7 @@ export const SESSIONS: Listed<'GET /svc/_sessions'> = {
     }),
     age('LAST EDIT', ({ touchedAt }) => touchedAt, {
       drop: 1,
-      format: (ms) => (ms > LIMITS.sessionStaleMs ? 'yellow' : 'dim'),
+      format: (ms) => (ms > LIMITS.workspaceStaleMs ? 'yellow' : 'dim'),
     }),
   ],
 };
@@ -171,7 +171,7 @@ export const TOKENS: Listed<'GET /svc/_tokens'> = {
   ],
 };
 
-/** Of an app, or of its draft in a session. */
+/** Of an app, or of its draft in a workspace. */
 export const SECRETS: Drawn<'GET /svc/_apps/:id/secrets'> = {
   key: 'GET /svc/_apps/:id/secrets',
   params: (id = '', sid) => ({ id, sid }),
@@ -258,7 +258,7 @@ const CHANNEL_STATES: Record<ChannelStatus['state'], Cell> = {
   failing: { text: '● fails', format: 'red' },
 };
 
-/** Settings of an app's page, or of its draft's in a session. */
+/** Settings of an app's page, or of its draft's in a workspace. */
 export const SETTINGS: Named<'GET /svc/_apps/:id/settings', 'knobs'> = {
   key: 'GET /svc/_apps/:id/settings',
   params: (id = '', sid) => ({ id, sid }),
@@ -294,7 +294,7 @@ export function failureOf({ lastFailure }: ChannelStatus, now: number): string {
   return lastFailure === null ? '' : `${formatAge(lastFailure.at, now)}: ${lastFailure.message}`;
 }
 
-/** A session as people read it: its id, and its name if it has another. */
-export function shownSession({ sessionId, name: called }: { sessionId: string; name?: string }): string {
+/** A workspace as people read it: its id, and its name if it has another. */
+export function shownWorkspace({ sessionId, name: called }: { sessionId: string; name?: string }): string {
   return called === undefined || called === sessionId ? sessionId : `${sessionId} (${called})`;
 }

@@ -7,7 +7,7 @@ import type { TEMPLATE } from './routes/apps/new-apps-rows.ts';
 import type { UPLOAD } from './routes/apps/publications.ts';
 import type { TRASHED } from './routes/apps/trash-rows.ts';
 import type { VERSION } from './routes/apps/versions-rows.ts';
-import type { APP_TEST, APP_TESTS } from './routes/authoring/sessions-rows.ts';
+import type { APP_TEST, APP_TESTS } from './routes/authoring/workspaces-rows.ts';
 import type { AUTOMATION, LISTED_RUN, TRIGGER, UPCOMING } from './routes/automations/automations-rows.ts';
 import type { Of } from './shapes/schema.ts';
 

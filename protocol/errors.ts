@@ -108,7 +108,7 @@ export const ERROR_CODES = {
     when: 'A page with an `entry` cannot be built; `issues` lists file, line and column of every finding.',
   },
   NO_GIT_STORE: { status: 409, when: 'Drafts and publishing need the git store: `svc convert --store git`.' },
-  UNKNOWN_SESSION: { status: 404, when: 'There is no open session of this id.' },
+  UNKNOWN_SESSION: { status: 404, when: 'There is no open workspace of this id.' },
   UNKNOWN_CONVERSATION: { status: 404, when: 'The app has no conversation of this id.' },
   UNKNOWN_BLOB: { status: 404, when: 'The app has no file of this sha256.' },
   UNKNOWN_SECRET: { status: 404, when: 'The app has no secret of this name.' },
@@ -125,13 +125,13 @@ export const ERROR_CODES = {
   FETCH_FAILED: { status: 502, when: 'What an address of the web was to give cannot be fetched.' },
   SESSION_DAMAGED: {
     status: 500,
-    when: 'The record of a session cannot be read; its files are still in its worktree. Close the session.',
+    when: 'The record of a workspace cannot be read; its files are still in its worktree. Close the workspace.',
   },
   PRECONDITION_FAILED: { status: 412, when: 'The file has changed since the ETag in `If-Match`; read it again.' },
-  NO_CHANGES: { status: 409, when: 'The session has no changes to the app.' },
+  NO_CHANGES: { status: 409, when: 'The workspace has no changes to the app.' },
   MERGE_CONFLICT: {
     status: 409,
-    when: 'The session and a later publication change the same lines of `files`, or over 5,000 lines of one file; or marks of an update are left (`path` names the first). The session is unchanged.',
+    when: 'The workspace and a later publication change the same lines of `files`, or over 5,000 lines of one file; or marks of an update are left (`path` names the first). The workspace is unchanged.',
   },
   STORE_DAMAGED: {
     status: 500,

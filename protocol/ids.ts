@@ -1,11 +1,11 @@
-/** Checks and makes ids of apps, versions, sessions and drafts (specification, "Ids and names"). */
+/** Checks and makes ids of apps, versions, workspaces and drafts (specification, "Ids and names"). */
 import { SvcError } from './errors.ts';
 
 const APP_ID = /^[a-z0-9][a-z0-9_-]{0,62}$/;
 const ARCHIVE_VERSION = /^v_\d{8}T\d{9}Z_[0-9a-f]{6}$/;
 /** A tag of the git store, `<app>/v<n>`. */
 const TAG = /^[a-z0-9][a-z0-9_-]{0,62}\/v[1-9]\d{0,8}$/;
-const SESSION_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
+const CHOSEN_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 
 export function isAppId(id: string): boolean {
   return APP_ID.test(id);
@@ -39,25 +39,25 @@ export function versionNumber(app: string, tag: string): number | null {
   return TAG.test(tag) && tag.startsWith(`${app}/`) ? Number(tag.slice(app.length + 2)) : null;
 }
 
-export function isSessionId(id: string): boolean {
-  return SESSION_ID.test(id);
+export function isChosenId(id: string): boolean {
+  return CHOSEN_ID.test(id);
 }
 
-/** No session of this id is open. */
-export function unknownSession(id: string): SvcError {
-  return new SvcError('UNKNOWN_SESSION', `There is no open session "${id.slice(0, 80)}"; open one first.`);
+/** No workspace of this id is open. */
+export function unknownWorkspace(id: string): SvcError {
+  return new SvcError('UNKNOWN_SESSION', `There is no open workspace "${id.slice(0, 80)}"; open one first.`);
 }
 
 const DRAFTS = '_drafts/';
 
-/** The key of a session's draft of an app, where a live app has its id: its folder, relative to those of the apps. */
+/** The key of a workspace's draft of an app, where a live app has its id: its folder, relative to those of the apps. */
 export function draftKey(sessionId: string, app: string): string {
   return `${DRAFTS}${sessionId}/${app}`;
 }
 
-/** The key of a live app, which is its id, or of a session's draft of it. */
-export function scopeKey(app: string, session: string | null | undefined): string {
-  return session == null ? app : draftKey(session, app);
+/** The key of a live app, which is its id, or of a workspace's draft of it. */
+export function scopeKey(app: string, workspace: string | null | undefined): string {
+  return workspace == null ? app : draftKey(workspace, app);
 }
 
 export function isDraftKey(key: string): boolean {
@@ -74,8 +74,8 @@ export function appOfKey(key: string): string {
   return isDraftKey(key) ? key.slice(key.lastIndexOf('/') + 1) : key;
 }
 
-/** The session of a draft's key; undefined for a live app. */
-export function sessionOfKey(key: string): string | undefined {
+/** The workspace of a draft's key; undefined for a live app. */
+export function workspaceOfKey(key: string): string | undefined {
   return isDraftKey(key) ? key.slice(DRAFTS.length, key.lastIndexOf('/')) : undefined;
 }
 

@@ -130,7 +130,7 @@ export const LIMITS = {
   writerSlowMs: 400, // a statement of an app that keeps the shared writer busy this long is done in a separate writer
   ownWriters: 4, // apps that may have a separate writer, after they kept the shared one busy
   ownWriterIdleMs: 30 * SECOND, // after an app was removed, until its separate writer is ended
-  writerSessions: 2048, // connections whose progress the writer remembers for its replacement
+  writerConnections: 2048, // connections whose progress the writer remembers for its replacement
   handoverMs: 1 * MINUTE, // how long that is kept. Longer than any client looks for the writer that takes over
   statementCache: 200, // prepared statements kept per connection
   laneQueue: 20_000, // statements that may wait in one lane
@@ -418,9 +418,9 @@ export const LIMITS = {
   blobQuotaMb: 1024, // files of one app together, in MiB, where its manifest does not say
   blobs: 100_000, // files of one app
 
-  sessions: 1000, // sessions that may be open
-  sessionNameChars: 80, // of the name that people give one
-  sessionStaleMs: 30 * DAY, // `svc doctor` shows a session untouched for this long; it is never deleted
+  workspaces: 1000, // workspaces that may be open
+  workspaceNameChars: 80, // of the name that people give one
+  workspaceStaleMs: 30 * DAY, // `svc doctor` shows a workspace untouched for this long; it is never deleted
   noticeBytes: 64 * KiB, // what is given for one, as JSON
   noticeTitleChars: 200,
   noticeTextChars: 4000,

@@ -3,7 +3,7 @@ import type { ErrorCode } from './errors.ts';
 
 /**
  * Sentences of Markdown, a command last. The command line prints each on a line of its own, and replaces `<app>`, `<tool>` and
- * `<session>` where it knows them.
+ * `<workspace>` where it knows them.
  */
 export const NEXT_STEPS: Readonly<Record<ErrorCode, string>> = {
   BAD_REQUEST: 'Correct what the message names. What each route takes: docs/http-api.md.',
@@ -68,7 +68,7 @@ export const NEXT_STEPS: Readonly<Record<ErrorCode, string>> = {
   INVALID_HANDLER: 'Correct each place in `issues`. The rules: docs/handler-rules.md.',
   INVALID_PAGE: 'Correct each place in `issues`. What a page may import: docs/app-guide.md.',
   NO_GIT_STORE: 'Stop the gateway and move its apps, data stays: `svc convert --store git`.',
-  UNKNOWN_SESSION: 'List the open sessions: `svc sessions`. Open one: `svc sessions open`.',
+  UNKNOWN_SESSION: 'List the open workspaces: `svc workspaces`. Open one: `svc workspaces open`.',
   UNKNOWN_CONVERSATION: 'List the conversations: `svc chats <app>`. Begin a new one: `svc chat <app>`.',
   UNKNOWN_BLOB: 'List the files: `svc files ls <app>`. Upload one: `svc files put <app> <file>`.',
   UNKNOWN_SECRET: 'List the names: `svc secret ls <app>`. Set one: `svc secret set <app> <name>`.',
@@ -79,11 +79,11 @@ export const NEXT_STEPS: Readonly<Record<ErrorCode, string>> = {
   TEMPLATE_FAILED: 'Check the address and the `sha256` in the catalog of `templatesUrl`, then restart the gateway.',
   FETCH_FAILED:
     "Open the address in a browser of the gateway's machine: it has to give the archive itself, not a page.",
-  SESSION_DAMAGED: 'Copy what you need from its worktree. Then close it: `svc sessions rm <session>`.',
+  SESSION_DAMAGED: 'Copy what you need from its worktree. Then close it: `svc workspaces rm <workspace>`.',
   PRECONDITION_FAILED: 'Read the file again, make the change in it, and send it with its new `ETag`.',
-  NO_CHANGES: 'Change something first: `svc dev <dir> --session <session>`.',
+  NO_CHANGES: 'Change something first: `svc dev <dir> --workspace <workspace>`.',
   MERGE_CONFLICT:
-    'Take the published lines in: `svc sessions update <session> --app <app>`. Choose between the marks, then publish again: `svc publish <app> --session <session>`.',
+    'Take the published lines in: `svc workspaces update <workspace> --app <app>`. Choose between the marks, then publish again: `svc publish <app> --workspace <workspace>`.',
   STORE_DAMAGED:
     'Give an app its data again, where the message names that: `svc repair <app> --restore <backup>`. Else restore a backup into a new directory: `svc restore <file> --data-dir <dir>`.',
   UNKNOWN_TRASH: 'List what it has: `svc trash`.',

@@ -34,7 +34,7 @@ export function checkSecretValue(value: unknown): asserts value is string {
     });
 }
 
-/** The command that sets a secret of a live app, or of a session's draft. */
-export function setSecretCommand(app: string, name: string, session: string | undefined): string {
-  return `svc secret set ${app} ${name}${session === undefined ? '' : ` --session ${session}`}`;
+/** The command that sets a secret of a live app, or of a workspace's draft. */
+export function setSecretCommand(app: string, name: string, workspace: string | undefined): string {
+  return `svc secret set ${app} ${name}${workspace === undefined ? '' : ` --workspace ${workspace}`}`;
 }

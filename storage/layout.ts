@@ -56,7 +56,7 @@ export class CodeStorePaths extends Folder {
   readonly repository = join(this.dir, 'apps.git');
   /** Checked-out code: `<sha>/apps/<id>/…`, only the app that the commit published. */
   readonly mainDir = join(this.dir, 'worktrees', 'main');
-  readonly sessionsDir = join(this.dir, 'worktrees', 'sessions');
+  readonly workspacesDir = join(this.dir, 'worktrees', 'sessions');
   /** The commit of `main` that is live, in hex. */
   readonly activeMain = join(this.dir, 'active-main');
   /** How `svc convert` renames versions, while it runs: after a crash the next start finishes it. */
@@ -67,13 +67,13 @@ export class CodeStorePaths extends Folder {
     return join(this.mainDir, sha, 'apps', app);
   }
 
-  session(sessionId: string): SessionPaths {
-    return new SessionPaths(join(this.sessionsDir, sessionId));
+  workspace(sessionId: string): WorkspacePaths {
+    return new WorkspacePaths(join(this.workspacesDir, sessionId));
   }
 }
 
-/** One session's draft worktree. */
-export class SessionPaths extends Folder {
+/** One workspace's draft worktree. */
+export class WorkspacePaths extends Folder {
   /** When it was made, and the commits that its apps were taken from. */
   readonly record = join(this.dir, 'session.json');
   readonly appsDir = join(this.dir, 'apps');
@@ -210,7 +210,7 @@ export class Layout extends Roots {
     return join(this.agentFolders(app), windowId);
   }
 
-  /** The drafts of a session: their data, logs and settings, never their code. */
+  /** The drafts of a workspace: their data, logs and settings, never their code. */
   drafts(sessionId: string): string {
     return join(this.appsDir, '_drafts', sessionId);
   }

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import type { Logger } from 'pino';
 import { SvcError } from '../protocol/errors.ts';
-import { appOfKey, isDraftKey, sessionOfKey, unknownSession } from '../protocol/ids.ts';
+import { appOfKey, isDraftKey, unknownWorkspace, workspaceOfKey } from '../protocol/ids.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { unknownApp } from '../storage/apps/registry.ts';
 import {
@@ -300,8 +300,8 @@ function unknownBlob(): SvcError {
 }
 
 function unknownOwner(key: string): SvcError {
-  const session = sessionOfKey(key);
-  return session === undefined ? unknownApp(key) : unknownSession(session);
+  const workspace = workspaceOfKey(key);
+  return workspace === undefined ? unknownApp(key) : unknownWorkspace(workspace);
 }
 
 function quotaExceeded(key: string, quota: number, used: number): SvcError {

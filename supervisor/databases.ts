@@ -63,8 +63,8 @@ export class Databases {
   /** `maintain` allows migrations and closing. */
   #client(name: string, file: string, maintain: boolean, errorOf?: (body: ErrorBody) => Error): DbClient {
     const ticket = this.#tree.ticket({ role: 'database', name, file, maintain });
-    const open: ConstructorParameters<typeof DbClient>[0] = (handlers, session, socket) =>
-      openLink(socket ?? this.#tree.writerSocket(file), ticket, handlers, session);
+    const open: ConstructorParameters<typeof DbClient>[0] = (handlers, connectionId, socket) =>
+      openLink(socket ?? this.#tree.writerSocket(file), ticket, handlers, connectionId);
     return new DbClient(open, errorOf);
   }
 

@@ -19,7 +19,7 @@ export type ConversationTurn = {
   model?: string;
   thinking?: ThinkingLevel;
   attachments?: TurnAttachment[];
-  /** The session whose draft of the app is worked on, in mode `full`, or talked with. */
+  /** The workspace whose draft of the app is worked on, in mode `full`, or talked with. */
   draft?: string;
   /** What is wrong with that draft as the turn begins, for the agent to repair; absent when nothing is. */
   findings?: DraftFinding[];

@@ -108,7 +108,7 @@ test('A draft has separate values', async () => {
   assert.deepEqual(secrets.list(key), []);
   await secrets.set(key, 'A', 'that of the draft');
   assert.deepEqual([secrets.get(key, 'A'), secrets.get('shop', 'A')], ['that of the draft', 'the live one']);
-  await assert.rejects(secrets.remove(key, 'B'), refusal('UNKNOWN_SECRET', /svc secret set shop B --session s1$/));
+  await assert.rejects(secrets.remove(key, 'B'), refusal('UNKNOWN_SECRET', /svc secret set shop B --workspace s1$/));
   const again = await open();
   assert.equal(again.get(key, 'A'), undefined);
   await again.load(key);

@@ -1,7 +1,7 @@
 /** Keeps the secrets of apps and drafts on disk and their values in memory, and reports changes (specification, "Secrets"). */
 import type { Logger } from 'pino';
 import { SvcError } from '../protocol/errors.ts';
-import { appOfKey, isDraftKey, sessionOfKey } from '../protocol/ids.ts';
+import { appOfKey, isDraftKey, workspaceOfKey } from '../protocol/ids.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { checkSecretName, checkSecretValue, type SecretRecord, setSecretCommand } from '../protocol/secret-names.ts';
 import { Redactor } from '../protocol/text/redactor.ts';
@@ -232,7 +232,7 @@ export class Secrets {
 
 export function unknownSecret(key: string, name: string): SvcError {
   const app = appOfKey(key);
-  const command = setSecretCommand(app, name, sessionOfKey(key));
+  const command = setSecretCommand(app, name, workspaceOfKey(key));
   return new SvcError('UNKNOWN_SECRET', `"${app}" has no secret "${name}". Set it with: ${command}`);
 }
 

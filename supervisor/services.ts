@@ -68,7 +68,7 @@ export type Services = AppsOptions & {
   scheduledBackups: ScheduledBackups;
   notices: Notices;
   dataRepair: DataRepair;
-  /** Sessions, drafts and authoring; null on the tarball backend. */
+  /** Workspaces, drafts and authoring; null on the tarball backend. */
   gitStore: GitStoreServices;
   templates: Templates;
   newApps: NewApps;

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { TOOL_SERVER_LIMITS } from '../protocol/agents/tool-server-entries.ts';
-import { appOfKey, sessionOfKey } from '../protocol/ids.ts';
+import { appOfKey, workspaceOfKey } from '../protocol/ids.ts';
 import { Registry } from '../storage/apps/registry.ts';
 import { writeProfile } from '../storage/data-format.ts';
 import { Layout } from '../storage/layout.ts';
@@ -156,9 +156,9 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const attachments = new Attachments({ db: runtime, layout, log });
     phases.ends(() => attachments.stop());
     const quotaMb = async (key: string) => {
-      const session = sessionOfKey(key);
-      if (session === undefined) return (await registry.state(key)).active?.blobQuotaMb;
-      return (await scopes(session).of(appOfKey(key)).code()).version?.blobQuotaMb;
+      const workspace = workspaceOfKey(key);
+      if (workspace === undefined) return (await registry.state(key)).active?.blobQuotaMb;
+      return (await scopes(workspace).of(appOfKey(key)).code()).version?.blobQuotaMb;
     };
     const blobs: Blobs = new Blobs({ layout, log, quotaMb });
     const clock = host.simulation?.clock ?? systemClock;
@@ -200,7 +200,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     };
     phases.begin('deployments');
     const apps: Apps = new Apps({ ...parts, programTokens });
-    const scopes: ScopesOf = (session) => (session == null ? apps : gitStoreOf(services).drafts.in(session));
+    const scopes: ScopesOf = (workspace) => (workspace == null ? apps : gitStoreOf(services).drafts.in(workspace));
     const store = openStore(parts);
     const { versionRetention } = config;
     const deployments: Deployments = new Deployments({
@@ -273,9 +273,9 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       engine: automations.engine,
       drafts,
     });
-    gitStore?.sessions.onClosed((session) => chat.closed(session));
+    gitStore?.workspaces.onClosed((workspace) => chat.closed(workspace));
     // What a turn that was stopped still does would be in the version, or be missing from it.
-    gitStore?.sessions.onPublishing((session) => chat.turns.settled(session));
+    gitStore?.workspaces.onPublishing((workspace) => chat.turns.settled(workspace));
     apps.connect({ deployments, automations, chat });
     const made = {
       ...parts,

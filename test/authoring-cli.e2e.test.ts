@@ -103,21 +103,21 @@ function edit(path: string, change: (text: string) => string): void {
   writeFileSync(join(home, path), change(readFileSync(join(home, path), 'utf8')));
 }
 
-function file(session: string, path: string): string {
-  return `${gateway.url}/svc/_sessions/${session}/apps/notes/files/${path}`;
+function file(workspace: string, path: string): string {
+  return `${gateway.url}/svc/_sessions/${workspace}/apps/notes/files/${path}`;
 }
 
-async function putFile(session: string, path: string, body: string): Promise<void> {
-  await send(session, path, { method: 'PUT', body });
+async function putFile(workspace: string, path: string, body: string): Promise<void> {
+  await send(workspace, path, { method: 'PUT', body });
 }
 
-async function deleteFile(session: string, path: string): Promise<void> {
-  await send(session, path, { method: 'DELETE' });
+async function deleteFile(workspace: string, path: string): Promise<void> {
+  await send(workspace, path, { method: 'DELETE' });
 }
 
-async function send(session: string, path: string, request: { method: string; body?: string }): Promise<void> {
+async function send(workspace: string, path: string, request: { method: string; body?: string }): Promise<void> {
   const headers = { authorization: `Bearer ${gateway.token}` };
-  const answer = await fetch(file(session, path), { ...request, headers });
+  const answer = await fetch(file(workspace, path), { ...request, headers });
   assert.ok(answer.ok, await answer.text());
 }
 
@@ -261,22 +261,22 @@ test('dev runs the tests of the folder, again after each change, and names the f
   assert.equal(once.code, 1);
   assert.match(once.stdout, /✗ 2 of 2 tests failed\n {2}the newest note .* tests\/app\.test\.js:6\n/);
   writeFileSync(file, sound);
-  assert.equal((await svc('sessions', 'rm', 'dev-fresh', '--yes')).code, 0);
+  assert.equal((await svc('workspaces', 'rm', 'dev-fresh', '--yes')).code, 0);
 });
 
 test('templates are cloned on the gateway and into folders', async () => {
   const staged = await json('new', '--clone', 'todos');
   assert.deepEqual([staged.app, staged.staged], ['todos', true]);
-  const told = await svc('new', '--id', 'ledger', '--session', staged.sessionId);
-  assert.match(told.stdout, new RegExp(`^ {2}open +svc open ledger --session ${staged.sessionId}$`, 'm'));
+  const told = await svc('new', '--id', 'ledger', '--workspace', staged.sessionId);
+  assert.match(told.stdout, new RegExp(`^ {2}open +svc open ledger --workspace ${staged.sessionId}$`, 'm'));
   const live = await svc('new', '--clone', 'todos', '--publish');
   assert.match(live.stdout, /todos-2 todos-2\/v1 is live\n.*\n✓ webhook of todos-2\/inbox\n/);
   assert.deepEqual(await json('read', 'todos-2', 'list'), []);
   assert.equal((await svc('new', 'board', '--clone', 'kanban', '--name', 'Plans')).code, 0);
   const { id, name } = JSON.parse(readFileSync(join(home, 'board/app.json'), 'utf8'));
   assert.deepEqual([id, name], ['board', 'Plans']);
-  assert.match((await svc('sessions')).stdout, /^dev-notes +– +notes +(just now|\d+ (s|min) ago)$/m);
-  assert.equal((await json('sessions', 'rm', staged.sessionId, '--yes')).deleted, true);
+  assert.match((await svc('workspaces')).stdout, /^dev-notes +– +notes +(just now|\d+ (s|min) ago)$/m);
+  assert.equal((await json('workspaces', 'rm', staged.sessionId, '--yes')).deleted, true);
 });
 
 test('a typo is answered with the probable meaning, and with the exit code of its kind', async () => {
@@ -291,18 +291,18 @@ test('a typo is answered with the probable meaning, and with the exit code of it
     [['dev'], 2, /svc help dev/],
     [['dev', 'nowhere'], 1, /does not exist/],
     [['dev', '.svc'], 1, /no app\.json/],
-    [['dev', 'notes', '--session', 'a b', '--once'], 1, /INVALID_ID/],
+    [['dev', 'notes', '--workspace', 'a b', '--once'], 1, /INVALID_ID/],
     [['dev', 'notes', '--once', '--url', 'http://127.0.0.1:1'], 3, /nothing listens there/],
     [['dev', 'notes', '--once', '--token', 'wrong'], 64, /UNAUTHORIZED/],
     [['diff', 'nots'], 1, /Did you mean "notes"\?/],
-    [['diff', '--session', 'dev-nots'], 1, /UNKNOWN_SESSION.*\n.*Did you mean "dev-notes"\?/],
-    [['publish', 'notes', '--session', 'dev-nots'], 1, /Did you mean "dev-notes"\?/],
+    [['diff', '--workspace', 'dev-nots'], 1, /UNKNOWN_SESSION.*\n.*Did you mean "dev-notes"\?/],
+    [['publish', 'notes', '--workspace', 'dev-nots'], 1, /Did you mean "dev-notes"\?/],
     [['rollback', 'nots'], 1, /UNKNOWN_APP.*\n.*Did you mean "notes"\?/],
-    [['sessions', 'close'], 2, /Verbs: open, rename, update, rm/],
-    [['sessions', 'rm'], 2, /svc sessions rm <id>/],
-    [['sessions', 'rm', 'dev-notes'], 2, /--yes/],
-    [['sessions', 'rm', 'nothing'], 1, /UNKNOWN_SESSION/],
-    [['sessions', 'open', 'dev-notes'], 1, /CONFLICT/],
+    [['workspaces', 'close'], 2, /Verbs: open, rename, update, rm/],
+    [['workspaces', 'rm'], 2, /svc workspaces rm <id>/],
+    [['workspaces', 'rm', 'dev-notes'], 2, /--yes/],
+    [['workspaces', 'rm', 'nothing'], 1, /UNKNOWN_SESSION/],
+    [['workspaces', 'open', 'dev-notes'], 1, /CONFLICT/],
   ];
   for (const [argv, code, said] of cases) {
     const { code: actual, stderr } = await svc(...argv);
@@ -314,24 +314,24 @@ test('a typo is answered with the probable meaning, and with the exit code of it
 
 test('two drafts that change one line: the second gets the name of the file, and stays unchanged', async () => {
   for (const who of ['ann', 'ben']) {
-    await json('sessions', 'open', who);
+    await json('workspaces', 'open', who);
     await putFile(who, 'style.css', `/* ${who} */\n`);
   }
   const several = await svc('publish', 'notes');
   assert.equal(several.code, 2);
-  assert.match(several.stderr, /name one: --session[\s\S]*ben {2}notes[\s\S]*ann {2}notes/);
-  assert.equal((await json('publish', '--session', 'ann')).tag, 'notes/v3');
-  const error = await refused('publish', '--session', 'ben');
+  assert.match(several.stderr, /name one: --workspace[\s\S]*ben {2}notes[\s\S]*ann {2}notes/);
+  assert.equal((await json('publish', '--workspace', 'ann')).tag, 'notes/v3');
+  const error = await refused('publish', '--workspace', 'ben');
   assert.deepEqual([error.code, error.files], ['MERGE_CONFLICT', ['style.css']]);
-  assert.match((await svc('diff', '--session', 'ben')).stdout, /^\+\/\* ben \*\/$/m);
-  const met = await svc('publish', '--session', 'ben');
-  const update = /svc (sessions update ben --app notes)$/m.exec(met.stderr)?.[1];
+  assert.match((await svc('diff', '--workspace', 'ben')).stdout, /^\+\/\* ben \*\/$/m);
+  const met = await svc('publish', '--workspace', 'ben');
+  const update = /svc (workspaces update ben --app notes)$/m.exec(met.stderr)?.[1];
   assert.ok(update, `the way out can be pasted: ${met.stderr}`);
   assert.deepEqual((await json(...update.split(' '))).conflicts, ['style.css']);
-  const marked = await svc('publish', '--session', 'ben');
+  const marked = await svc('publish', '--workspace', 'ben');
   assert.match(marked.stderr, /marked in style\.css .*Choose between the marks, then publish again/);
-  assert.doesNotMatch(marked.stderr, /svc sessions update/, 'that is done');
-  for (const who of ['ann', 'ben']) await json('sessions', 'rm', who, '--yes');
+  assert.doesNotMatch(marked.stderr, /svc workspaces update/, 'that is done');
+  for (const who of ['ann', 'ben']) await json('workspaces', 'rm', who, '--yes');
 });
 
 test('dev follows a folder through faults, other editors and a restart of the gateway, until Ctrl-C', async (t) => {
@@ -341,7 +341,7 @@ test('dev follows a folder through faults, other editors and a restart of the ga
   const events = new Events(dev);
   // The folder has an older file than the one that ann published; at the start the folder wins.
   const ready = await events.next('ready');
-  assert.deepEqual([ready.app, ready.session, ready.whole], ['notes', 'dev-notes', true]);
+  assert.deepEqual([ready.app, ready.workspace, ready.whole], ['notes', 'dev-notes', true]);
 
   edit('notes/index.html', (text) => text.replace('Write a note…', 'What is it?'));
   assert.deepEqual((await events.next('synced')).written, ['index.html']);
@@ -443,19 +443,19 @@ test('dev follows a folder through faults, other editors and a restart of the ga
   dev.kill('SIGINT');
   await events.next('stopped');
   assert.deepEqual(await inTime(exit, 'the end of svc dev', LONG_MS), [0, null]);
-  assert.ok((await json('sessions')).some(({ sessionId }: { sessionId: string }) => sessionId === 'dev-notes'));
+  assert.ok((await json('workspaces')).some(({ sessionId }: { sessionId: string }) => sessionId === 'dev-notes'));
 });
 
-test('svc dev ends when the session is closed, and leaves the folder unchanged', async (t) => {
+test('svc dev ends when the workspace is closed, and leaves the folder unchanged', async (t) => {
   const dev = start([SVC, 'dev', 'notes']);
   t.after(() => dev.kill('SIGKILL'));
   const ended = outcome(dev);
   assert.ok(dev.stdout, 'its output is a pipe');
   await inTime(once(dev.stdout, 'data'), 'the first output of svc dev', LONG_MS);
-  await json('sessions', 'rm', 'dev-notes', '--yes');
+  await json('workspaces', 'rm', 'dev-notes', '--yes');
   const { code, stdout, stderr } = await ended;
   assert.equal(code, 1);
-  assert.match(stderr, /session dev-notes was closed/);
+  assert.match(stderr, /workspace dev-notes was closed/);
   assert.doesNotMatch(stdout, /does not answer/, 'the gateway does');
   assert.equal(readFileSync(join(home, 'notes/README.md'), 'utf8'), '# While it was away\n');
 });
@@ -476,15 +476,15 @@ test('an app without a live version: the next step that push prints, and an expo
 });
 
 test('a publication without an older version cannot be undone, and does not offer it', async () => {
-  await json('sessions', 'open', 'anew');
+  await json('workspaces', 'open', 'anew');
   await putFile('anew', 'style.css', '/* anew */\n');
   await json('rm', 'notes', '--yes');
-  const { stdout, stderr } = await svc('publish', 'notes', '--session', 'anew');
+  const { stdout, stderr } = await svc('publish', 'notes', '--workspace', 'anew');
   assert.match(stdout, /notes\/v\d+ is live/, stderr);
   assert.doesNotMatch(stdout, /svc rollback/);
   assert.equal((await refused('rollback', 'notes')).code, 'UNKNOWN_VERSION');
   await putFile('anew', 'style.css', '/* once more */\n');
-  assert.match((await svc('publish', 'notes', '--session', 'anew')).stdout, /undo {6}svc rollback notes$/m);
+  assert.match((await svc('publish', 'notes', '--workspace', 'anew')).stdout, /undo {6}svc rollback notes$/m);
 });
 
 test('on the other store, the commands of drafts say how to start the gateway', async (t) => {
@@ -492,7 +492,7 @@ test('on the other store, the commands of drafts say how to start the gateway', 
   t.after(() => other.kill('SIGKILL'));
   assert.ok(other.stdout, 'its output is a pipe');
   await inTime(once(createInterface({ input: other.stdout }), 'line'), 'the start of the other daemon', LONG_MS);
-  for (const argv of [['dev', 'notes', '--once'], ['new', '--clone', 'todos'], ['sessions'], ['diff'], ['publish']]) {
+  for (const argv of [['dev', 'notes', '--once'], ['new', '--clone', 'todos'], ['workspaces'], ['diff'], ['publish']]) {
     const { code, stderr } = await svc(...argv, '--data-dir', 'plain');
     assert.equal(code, 1, stderr);
     assert.match(stderr, /NO_GIT_STORE[\s\S]*svc convert --store git/, `svc ${argv[0]}`);

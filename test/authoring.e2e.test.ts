@@ -1,5 +1,5 @@
 /**
- * The loop of authoring over HTTP: make, edit, preview, compare, publish, merge, roll back (specification, "Sessions" and
+ * The loop of authoring over HTTP: make, edit, preview, compare, publish, merge, roll back (specification, "Workspaces" and
  * "Publication").
  */
 import assert from 'node:assert/strict';
@@ -26,25 +26,25 @@ async function open(on: On = {}): Promise<string> {
 }
 
 function put(
-  session: string,
+  workspace: string,
   app: string,
   path: string,
   text: string,
   on: On & { headers?: Record<string, string> } = {},
 ) {
   const { gateway: at = gateway, headers = {} } = on;
-  return at.call('PUT', `/svc/_sessions/${session}/apps/${app}/files/${path}`, { body: Buffer.from(text), headers });
+  return at.call('PUT', `/svc/_sessions/${workspace}/apps/${app}/files/${path}`, { body: Buffer.from(text), headers });
 }
 
-async function edit(session: string, app: string, files: Record<string, string>, on: On = {}): Promise<void> {
+async function edit(workspace: string, app: string, files: Record<string, string>, on: On = {}): Promise<void> {
   for (const [path, text] of Object.entries(files)) {
-    const answer = await put(session, app, path, text, on);
+    const answer = await put(workspace, app, path, text, on);
     assert.ok(answer.status < 300, answer.text);
   }
 }
 
-function publish(session: string, body: object = {}, on: On = {}): Promise<Answer> {
-  return (on.gateway ?? gateway).call('POST', `/svc/_sessions/${session}/publish`, { body });
+function publish(workspace: string, body: object = {}, on: On = {}): Promise<Answer> {
+  return (on.gateway ?? gateway).call('POST', `/svc/_sessions/${workspace}/publish`, { body });
 }
 
 function failed({ status, json }: Answer, wantedStatus: number, code: string): ErrorBody {
@@ -52,8 +52,8 @@ function failed({ status, json }: Answer, wantedStatus: number, code: string): E
   return json.error;
 }
 
-async function fileOf(session: string, app: string, path: string): Promise<string> {
-  return (await gateway.call('GET', `/svc/_sessions/${session}/apps/${app}/files/${path}`)).text;
+async function fileOf(workspace: string, app: string, path: string): Promise<string> {
+  return (await gateway.call('GET', `/svc/_sessions/${workspace}/apps/${app}/files/${path}`)).text;
 }
 
 const git = (...args: string[]) =>
@@ -143,7 +143,7 @@ test('two drafts that change different lines are both published; the same lines 
   const updated = await gateway.call('POST', `/svc/_sessions/${third}/apps/merged/update`);
   assert.equal(updated.status, 200, updated.text);
   assert.deepEqual(updated.json, { base: both.json.sha, merged: ['queries/word.js'], conflicts: ['same.txt'] });
-  const marked = '<<<<<<< session\nthird\n=======\nleft\n>>>>>>> published\n';
+  const marked = '<<<<<<< workspace\nthird\n=======\nleft\n>>>>>>> published\n';
   assert.equal(await fileOf(third, 'merged', 'same.txt'), marked);
   const unresolved = failed(await publish(third), 409, 'MERGE_CONFLICT');
   assert.deepEqual([unresolved.files, unresolved.path], [['same.txt'], 'same.txt']);
@@ -155,11 +155,11 @@ test('two drafts that change different lines are both published; the same lines 
   assert.equal(git('show', 'main:apps/merged/same.txt'), 'both\n');
 });
 
-test("a session lists the apps of which it lacks others' publications, and does not count those as its own changes", async () => {
+test("a workspace lists the apps of which it lacks others' publications, and does not count those as its own changes", async () => {
   await published('shared', 'x', { files: { 'notes.txt': 'one\n' } });
   await published('own', 'x', { files: { 'notes.txt': 'one\n' } });
   const [mine, theirs] = [await open(), await open()];
-  const diffOf = async (session: string) => (await gateway.call('GET', `/svc/_sessions/${session}/diff`)).json;
+  const diffOf = async (workspace: string) => (await gateway.call('GET', `/svc/_sessions/${workspace}/diff`)).json;
   await fileOf(mine, 'shared', 'notes.txt');
   await edit(mine, 'own', { 'notes.txt': 'mine\n' });
   await edit(theirs, 'shared', { 'new.txt': 'theirs\n' });
@@ -175,21 +175,21 @@ test("a session lists the apps of which it lacks others' publications, and does 
     ],
   );
   const answer = await publish(mine);
-  assert.deepEqual([answer.status, answer.json.id], [201, 'own'], 'the only app that this session changes');
+  assert.deepEqual([answer.status, answer.json.id], [201, 'own'], 'the only app that this workspace changes');
   assert.equal((await gateway.call('POST', `/svc/_sessions/${mine}/apps/shared/update`, { body: {} })).status, 200);
   assert.deepEqual([(await diffOf(mine)).behind, (await diffOf(theirs)).behind], [[], []]);
 });
 
 test('a refused publication changes nothing, and succeeds after a fix', async () => {
   await published('fixed', 'old', { migrations: ['CREATE TABLE t (a)'] });
-  const session = await open();
-  await edit(session, 'fixed', {});
-  failed(await publish(session, { app: 'fixed' }), 409, 'NO_CHANGES');
-  failed(await publish(session), 409, 'NO_CHANGES');
+  const workspace = await open();
+  await edit(workspace, 'fixed', {});
+  failed(await publish(workspace, { app: 'fixed' }), 409, 'NO_CHANGES');
+  failed(await publish(workspace), 409, 'NO_CHANGES');
   const word = async () => (await gateway.read('fixed', 'word', {})).json.data;
 
-  await edit(session, 'fixed', { 'queries/word.js': 'export default () => {\n  return (;\n};\n' });
-  const { json, status } = await publish(session);
+  await edit(workspace, 'fixed', { 'queries/word.js': 'export default () => {\n  return (;\n};\n' });
+  const { json, status } = await publish(workspace);
   assert.deepEqual([status, json.error.code], [400, 'INVALID_HANDLER']);
   assert.deepEqual(
     json.error.issues.map(({ path, keyword, line }: { path: string; keyword: string; line: number }) => [
@@ -199,32 +199,32 @@ test('a refused publication changes nothing, and succeeds after a fix', async ()
     ]),
     [['queries/word.js', 'syntax', 2]],
   );
-  await edit(session, 'fixed', { 'queries/word.js': "export default ({ db }) => db.run('DELETE FROM t');\n" });
-  failed(await publish(session), 400, 'INVALID_HANDLER');
-  await edit(session, 'fixed', { 'queries/word.js': handler('new'), 'app.json': '{"id": "fixed"' });
-  failed(await publish(session), 400, 'INVALID_MANIFEST');
+  await edit(workspace, 'fixed', { 'queries/word.js': "export default ({ db }) => db.run('DELETE FROM t');\n" });
+  failed(await publish(workspace), 400, 'INVALID_HANDLER');
+  await edit(workspace, 'fixed', { 'queries/word.js': handler('new'), 'app.json': '{"id": "fixed"' });
+  failed(await publish(workspace), 400, 'INVALID_MANIFEST');
   const manifest = JSON.stringify({ id: 'fixed', name: 'Fixed', version: '2', queries: [{ name: 'word' }] });
-  await edit(session, 'fixed', {
+  await edit(workspace, 'fixed', {
     'app.json': manifest,
     'automations/a/automation.json': automation({ triggers: [{ kind: 'tide' }] }),
   });
-  await edit(session, 'fixed', { 'automations/a/handler.js': handler('a') });
-  failed(await publish(session), 400, 'INVALID_AUTOMATION');
-  await edit(session, 'fixed', {
+  await edit(workspace, 'fixed', { 'automations/a/handler.js': handler('a') });
+  failed(await publish(workspace), 400, 'INVALID_AUTOMATION');
+  await edit(workspace, 'fixed', {
     'automations/a/automation.json': automation(),
     'automations/a/handler.js': 'export default () => ({ summary: String(Date.now()) });\n',
   });
-  failed(await publish(session), 400, 'INVALID_HANDLER');
-  await edit(session, 'fixed', {
+  failed(await publish(workspace), 400, 'INVALID_HANDLER');
+  await edit(workspace, 'fixed', {
     'automations/a/handler.js': 'export default () => ({});\n',
     'migrations/0002_bad.sql': 'ALTER TABLE nothing ADD b;',
   });
-  assert.equal(failed(await publish(session), 422, 'MIGRATION_FAILED').path, 'migrations/0002_bad.sql');
+  assert.equal(failed(await publish(workspace), 422, 'MIGRATION_FAILED').path, 'migrations/0002_bad.sql');
   assert.equal(await word(), 'old');
   assert.equal((await gateway.call('GET', '/svc/_apps/fixed')).json.activeVersion, 'fixed/v1');
 
-  await edit(session, 'fixed', { 'migrations/0002_bad.sql': 'ALTER TABLE t ADD b;' });
-  const mended = await publish(session);
+  await edit(workspace, 'fixed', { 'migrations/0002_bad.sql': 'ALTER TABLE t ADD b;' });
+  const mended = await publish(workspace);
   assert.equal(mended.status, 201, mended.text);
   assert.deepEqual([mended.json.tag, mended.json.migrationsApplied], ['fixed/v2', [2]]);
   assert.equal(await word(), 'new');
@@ -234,16 +234,16 @@ test('a migration that has run may not change; after a rollback its version can 
   const table = 'CREATE TABLE t (a);';
   const done = 'ALTER TABLE t ADD COLUMN done;';
   await published('stepped', 'one', { migrations: [table] });
-  const session = await open();
-  await edit(session, 'stepped', { 'migrations/0002_done.sql': done });
-  assert.equal((await publish(session)).status, 201);
-  const [first, second] = (await gateway.call('GET', `/svc/_sessions/${session}/apps/stepped/files`)).json
+  const workspace = await open();
+  await edit(workspace, 'stepped', { 'migrations/0002_done.sql': done });
+  assert.equal((await publish(workspace)).status, 201);
+  const [first, second] = (await gateway.call('GET', `/svc/_sessions/${workspace}/apps/stepped/files`)).json
     .map(({ path }: { path: string }) => path)
     .filter((path: string) => path.startsWith('migrations/'));
   for (const path of [first, second]) {
-    await edit(session, 'stepped', { [path]: 'CREATE TABLE other (a);' });
-    assert.equal(failed(await publish(session), 400, 'INVALID_MIGRATION').path, path);
-    await edit(session, 'stepped', { [path]: path === first ? table : done });
+    await edit(workspace, 'stepped', { [path]: 'CREATE TABLE other (a);' });
+    assert.equal(failed(await publish(workspace), 400, 'INVALID_MIGRATION').path, path);
+    await edit(workspace, 'stepped', { [path]: path === first ? table : done });
   }
   const pushed = appOf('stepped', { queries: { word: "() => 'two'" }, migrations: ['CREATE TABLE other (a);'] });
   failed(await gateway.upload('stepped', pushed), 400, 'INVALID_MIGRATION');
@@ -254,7 +254,7 @@ test('a migration that has run may not change; after a rollback its version can 
   );
 });
 
-test('a migration whose number another session published first is refused with both names, until it gets its own number', async () => {
+test('a migration whose number another workspace published first is refused with both names, until it gets its own number', async () => {
   await published('numbered', 'x', { files: { 'migrations/0001_t.sql': 'CREATE TABLE t (a);' } });
   const [first, second] = [await open(), await open()];
   const [own, other] = ['migrations/0002_a.sql', 'migrations/0002_z.sql'];
@@ -285,9 +285,9 @@ test('a migration whose number another session published first is refused with b
 
 test('concurrent publications of one app: each becomes a separate version, or says why not', async () => {
   await published('raced', 'start');
-  const sessions = await Promise.all(Array.from({ length: 6 }, () => open()));
-  await Promise.all(sessions.map((session, n) => edit(session, 'raced', { [`file${n}.txt`]: `${n}\n` })));
-  const answers = await Promise.all(sessions.map((session) => publish(session)));
+  const workspaces = await Promise.all(Array.from({ length: 6 }, () => open()));
+  await Promise.all(workspaces.map((workspace, n) => edit(workspace, 'raced', { [`file${n}.txt`]: `${n}\n` })));
+  const answers = await Promise.all(workspaces.map((workspace) => publish(workspace)));
   assert.deepEqual(
     answers.map(({ status }) => status),
     Array(6).fill(201),
@@ -317,7 +317,7 @@ test('concurrent publications of different apps do not wait for each other, and 
   assert.equal(git('fsck', '--strict', '--no-dangling').trim(), '');
 });
 
-test("ids that are taken are refused, and nothing discards another session's staged changes", async () => {
+test("ids that are taken are refused, and nothing discards another workspace's staged changes", async () => {
   await published('taken', 'x');
   failed(await gateway.call('POST', '/svc/_apps', { body: { id: 'taken' } }), 409, 'CONFLICT');
   failed(
@@ -444,7 +444,11 @@ test('names, descriptions and automations are changed without an editor', async 
   const opened = (await gateway.call('GET', '/svc/_sessions')).json.length;
   for (const body of [{}, { manifest: {} }, { description: 'in the wrong place' }, { publish: null }])
     failed(await gateway.call('PATCH', '/svc/_automations/meta/inbox', { body }), 400, 'BAD_REQUEST');
-  assert.equal((await gateway.call('GET', '/svc/_sessions')).json.length, opened, 'no session was opened for nothing');
+  assert.equal(
+    (await gateway.call('GET', '/svc/_sessions')).json.length,
+    opened,
+    'no workspace was opened for nothing',
+  );
   const bad = failed(
     await gateway.call('PATCH', '/svc/_automations/meta/inbox', {
       body: { manifest: { triggers: [{ kind: 'cron', expr: 'never' }] } },
@@ -496,8 +500,8 @@ test('every byte of a file is kept, up to the largest one', async () => {
   const every = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
   const largest = Buffer.alloc(LIMITS.archiveFileBytes, every);
   await published('bytes', 'x', { files: { 'old.png': every } });
-  const session = await open();
-  const files = `/svc/_sessions/${session}/apps/bytes/files`;
+  const workspace = await open();
+  const files = `/svc/_sessions/${workspace}/apps/bytes/files`;
   const send = (path: string, body: Buffer) => gateway.call('PUT', `${files}/${path}`, { body });
   const bytesAt = async (path: string) =>
     Buffer.from(
@@ -506,8 +510,8 @@ test('every byte of a file is kept, up to the largest one', async () => {
   assert.equal((await send('largest.png', largest)).status, 201);
   failed(await send('larger.png', Buffer.concat([largest, every])), 413, 'PAYLOAD_TOO_LARGE');
   assert.equal((await send('empty.png', Buffer.alloc(0))).status, 201);
-  assert.ok((await bytesAt(`${files}/largest.png`)).equals(largest), 'read back from the session');
-  const { json } = await gateway.call('GET', `/svc/_sessions/${session}/diff?app=bytes`);
+  assert.ok((await bytesAt(`${files}/largest.png`)).equals(largest), 'read back from the workspace');
+  const { json } = await gateway.call('GET', `/svc/_sessions/${workspace}/diff?app=bytes`);
   assert.deepEqual(
     json.files.map(({ path, binary = false }: { path: string; binary?: boolean }) => [path, binary]),
     [
@@ -515,13 +519,13 @@ test('every byte of a file is kept, up to the largest one', async () => {
       ['largest.png', true],
     ],
   );
-  assert.equal((await publish(session)).status, 201);
+  assert.equal((await publish(workspace)).status, 201);
   assert.ok((await bytesAt('/svc/bytes/largest.png')).equals(largest), 'served');
   assert.ok((await bytesAt('/svc/bytes/old.png')).equals(every), 'taken over');
   assert.equal((await bytesAt('/svc/bytes/empty.png')).length, 0);
 });
 
-test('sessions and versions are listed a page at a time, the newest first', async () => {
+test('workspaces and versions are listed a page at a time, the newest first', async () => {
   const opened: string[] = [];
   for (let n = 0; n < 5; n++) opened.unshift(await open());
   const page = async (query: string): Promise<string[]> =>
@@ -559,8 +563,8 @@ test('a damaged repository is reported, live versions keep serving, and a restar
     ).status,
     201,
   );
-  const session = await open(on);
-  await edit(session, 'hurt', { 'big.txt': 'changed' }, on);
+  const workspace = await open(on);
+  await edit(workspace, 'hurt', { 'big.txt': 'changed' }, on);
   const objects = join(own.dataDir, 'code-store', 'apps.git', 'objects');
   const damaged: string[] = [];
   for (const folder of readdirSync(objects).filter((name) => /^[0-9a-f]{2}$/.test(name))) {
@@ -570,7 +574,7 @@ test('a damaged repository is reported, live versions keep serving, and a restar
       damaged.push(folder + name);
     }
   }
-  const error = failed(await publish(session, {}, on), 500, 'STORE_DAMAGED') as { message: string };
+  const error = failed(await publish(workspace, {}, on), 500, 'STORE_DAMAGED') as { message: string };
   assert.ok(
     damaged.some((id) => error.message.includes(id)),
     error.message,
@@ -606,7 +610,7 @@ test('without the git store authoring says what is missing', async (t) => {
   assert.ok((await own.call('GET', '/svc/_templates')).json.length > 0, 'templates are told on both backends');
 });
 
-test('after a crash there is no partial session, and the data directory keeps the backend that it began with', async () => {
+test('after a crash there is no partial workspace, and the data directory keeps the backend that it began with', async () => {
   await published('stays', 'x');
   assert.equal((await gateway.call('GET', '/svc/_apps/stays')).json.backend, 'git');
   const dir = join(gateway.dataDir, 'code-store', 'worktrees', 'sessions');
@@ -614,7 +618,7 @@ test('after a crash there is no partial session, and the data directory keeps th
   await gateway.kill();
   await gateway.start();
   assert.equal((await gateway.read('stays', 'word', {})).json.data, 'x');
-  assert.ok(!existsSync(join(dir, '.left')), 'the unfinished session is gone');
+  assert.ok(!existsSync(join(dir, '.left')), 'the unfinished workspace is gone');
   assert.ok(
     readFileSync(join(gateway.dataDir, 'code-store', 'active-main'), 'utf8').trim() === git('rev-parse', 'main').trim(),
     'active-main is main',

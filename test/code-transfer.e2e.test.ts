@@ -57,7 +57,7 @@ test('folders are exported as they are published, and pushed one by one', async 
   const dir = join(folder, 'plain');
   assert.deepEqual(svc(from, 'export', dir).json.apps, ['plain']);
   assert.deepEqual(readFileSync(join(dir, 'plain', 'pixel.png')), Buffer.from([0, 255, 1, 254]));
-  assert.deepEqual((await from.call('GET', '/svc/_sessions')).json, [], 'no session is left');
+  assert.deepEqual((await from.call('GET', '/svc/_sessions')).json, [], 'no workspace is left');
 
   const to = await startGateway(t, {});
   assert.deepEqual(

@@ -91,8 +91,8 @@ for (const shell of Object.keys(SHELLS) as (keyof typeof SHELLS)[]) {
     });
 
     test('without a gateway it is silent, and completes words that need none', async () => {
-      const lines = ['svc read tod\t', 'svc serve --edge uw\t', 'svc sessions up\t'];
-      assert.deepEqual(await ran(shell, lines, {}), ['read tod', 'serve --edge uws', 'sessions update']);
+      const lines = ['svc read tod\t', 'svc serve --edge uw\t', 'svc workspaces up\t'];
+      assert.deepEqual(await ran(shell, lines, {}), ['read tod', 'serve --edge uws', 'workspaces update']);
     });
   });
 }

@@ -21,7 +21,7 @@ import { STUB_RUNNERS } from '../testing/stub-runner.ts';
 const OTHERWISE: Record<string, string> = {
   '/svc/_enter': 'svc open: the link that it prints leads there',
   '/svc/:/': 'svc open',
-  '/svc/_draft/:/:/': 'svc open --session',
+  '/svc/_draft/:/:/': 'svc open --workspace',
   '/svc/:/_chat/windows/:/turns/:/events': 'svc chat: what it sent is answered with this stream',
   '/_svc-conversations/apps/:/sessions/:/turns/:/events': 'svc chat: what it sent is answered with this stream',
   '/svc/_automations/:/:/enabled': 'svc automations enable and disable',

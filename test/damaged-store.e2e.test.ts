@@ -26,11 +26,11 @@ const handler = (word: string) => `export default () => '${word}';\n`;
 const wordApp = (id: string, word: string) => appOf(id, { queries: { word: `() => '${word}'` } });
 const word = async (app: string, on = gateway) => (await on.read(app, 'word')).json.data;
 const code = ({ status, json }: Answer) => `${status} ${json.error?.code ?? 'ok'}`;
-const at = (session: string, app: string, path = '') => `/svc/_sessions/${session}/apps/${app}/files${path}`;
-const put = (session: string, app: string, path: string, text: string, on = gateway) =>
-  on.call('PUT', at(session, app, `/${path}`), { body: Buffer.from(text) });
-const publish = (session: string, app: string, on = gateway) =>
-  on.call('POST', `/svc/_sessions/${session}/publish`, { body: { app } });
+const at = (workspace: string, app: string, path = '') => `/svc/_sessions/${workspace}/apps/${app}/files${path}`;
+const put = (workspace: string, app: string, path: string, text: string, on = gateway) =>
+  on.call('PUT', at(workspace, app, `/${path}`), { body: Buffer.from(text) });
+const publish = (workspace: string, app: string, on = gateway) =>
+  on.call('POST', `/svc/_sessions/${workspace}/publish`, { body: { app } });
 const inStore = (path: string, on: TestGateway = gateway) => join(on.dataDir, 'code-store', path);
 
 async function open(sessionId?: string, on = gateway): Promise<string> {
@@ -65,14 +65,14 @@ const RECORDS: Record<string, string | 'folder' | 'link' | null> = {
   missing: null,
 };
 
-test('a session whose record is damaged says so, is listed as such and can be closed; the others keep working', async () => {
+test('a workspace whose record is damaged says so, is listed as such and can be closed; the others keep working', async () => {
   await gateway.upload('shared', wordApp('shared', 'live'));
   const whole = await open('whole');
   await put(whole, 'shared', 'mine.txt', 'mine');
   for (const [name, record] of Object.entries(RECORDS)) {
-    const session = await open(name);
-    assert.equal((await put(session, 'shared', 'work.txt', 'work')).status, 201);
-    const path = inStore(`worktrees/sessions/${session}/session.json`);
+    const workspace = await open(name);
+    assert.equal((await put(workspace, 'shared', 'work.txt', 'work')).status, 201);
+    const path = inStore(`worktrees/sessions/${workspace}/session.json`);
     if (record === null) rmSync(path);
     else replace(path, record);
   }
@@ -136,12 +136,12 @@ const markOfStore = () => JSON.parse(readFileSync(join(gateway.dataDir, 'apps/_s
 
 test('garbage or a folder in place of an intention to publish, of the mark of the store, or of HEAD and config prevents neither publications nor starts', async () => {
   await gateway.upload('intended', wordApp('intended', '0'));
-  const session = await open();
+  const workspace = await open();
   let published = 1;
   const change = async (): Promise<void> => {
-    await put(session, 'intended', 'queries/word.js', handler(`${published}`));
+    await put(workspace, 'intended', 'queries/word.js', handler(`${published}`));
     published += 1;
-    const answer = await publish(session, 'intended');
+    const answer = await publish(workspace, 'intended');
     assert.equal(answer.json.tag, `intended/v${published}`, answer.text);
     assert.equal(await word('intended'), `${published - 1}`);
   };
@@ -193,9 +193,9 @@ test('code that is lost while the gateway runs is reported, and the next publica
   assert.equal(await word('lost'), 'first');
   rmSync(inStore('worktrees/main'), { recursive: true });
   assert.equal(await word('lost'), 'first', 'running apps continue');
-  const session = await open();
-  await put(session, 'lost', 'queries/word.js', handler('second'));
-  const second = await publish(session, 'lost');
+  const workspace = await open();
+  await put(workspace, 'lost', 'queries/word.js', handler('second'));
+  const second = await publish(workspace, 'lost');
   assert.equal(second.json.tag, 'lost/v2', second.text);
   assert.equal(await word('lost'), 'second');
   assert.equal((await gateway.call('GET', '/svc/lost/page.json')).text, '"page"');
@@ -208,8 +208,8 @@ test('damaged refs stop only the operations that need them', async (t) => {
   const own = await startGateway(t, { store: 'git' });
   for (const id of ['hurt', 'fine']) await own.upload(id, wordApp(id, 'one'));
   const refs = inStore('apps.git/refs', own);
-  const session = await open('mine', own);
-  await put(session, 'fine', 'queries/word.js', handler('two'), own);
+  const workspace = await open('mine', own);
+  await put(workspace, 'fine', 'queries/word.js', handler('two'), own);
   for (const bad of ['', '\0\0\0']) {
     replace(join(refs, 'tags/hurt/v1'), bad);
     replace(join(refs, 'heads/sessions/mine'), bad);
@@ -218,13 +218,13 @@ test('damaged refs stop only the operations that need them', async (t) => {
     assert.match(versions.json.error.message, /refs\/tags\/hurt\/v1/);
     assert.equal(await word('hurt', own), 'one');
     await own.call('DELETE', `/svc/_sessions/${await open('other', own)}`);
-    await put(session, 'fine', 'a.txt', bad, own);
-    assert.equal((await publish(session, 'fine', own)).status, 201, 'another app is published');
+    await put(workspace, 'fine', 'a.txt', bad, own);
+    assert.equal((await publish(workspace, 'fine', own)).status, 201, 'another app is published');
     await own.stop();
     await own.start();
     assert.equal(await word('hurt', own), 'one');
-    await put(session, 'fine', 'a.txt', `${bad}.`, own);
-    assert.equal((await publish(session, 'fine', own)).status, 201, 'after a start too');
+    await put(workspace, 'fine', 'a.txt', `${bad}.`, own);
+    assert.equal((await publish(workspace, 'fine', own)).status, 201, 'after a start too');
   }
   replace(join(refs, 'heads/sessions/mine'), 'garbage');
   assert.equal(code(await own.call('DELETE', '/svc/_sessions/mine')), '200 ok');

@@ -52,12 +52,12 @@ const BODIES: [what: string, body: string][] = [
 ];
 
 onEachEdge({}, (gateway, _edge, store) => {
-  let session = 'none';
+  let workspace = 'none';
   let webhook = 'none';
   before(async () => {
     const { webhooks } = (await gateway.upload('site', SITE)).json;
     webhook = webhooks[0].webhookId;
-    if (store === 'git') session = (await gateway.call('POST', '/svc/_sessions', { body: {} })).json.sessionId;
+    if (store === 'git') workspace = (await gateway.call('POST', '/svc/_sessions', { body: {} })).json.sessionId;
   });
 
   const values: Record<string, string> = {
@@ -78,7 +78,7 @@ onEachEdge({}, (gateway, _edge, store) => {
       test(`${method} ${path}: ${what}`, async () => {
         const target = path
           .replace(/_automations\/:app\/:id/, '_automations/site/job')
-          .replace(':sid', session)
+          .replace(':sid', workspace)
           .replace(/:(\w+)/g, (_all, name: string) => values[name] ?? 'none')
           .replace(/\*$/, webhook);
         // One route is for pages of this origin alone.

@@ -114,7 +114,7 @@ export const RESULTS: Result[] = [
   },
   {
     document: 'docs/authoring.md',
-    after: 'svc sessions rm ben --yes',
+    after: 'svc workspaces rm ben --yes',
     app: 'notes',
     what: 'the page has the line of Ben',
     look: (page) => page.getByPlaceholder('A note of ben…').waitFor(),

@@ -25,14 +25,14 @@ const refused = (answer: Answer, status: number, code: string) =>
 
 describe('the check of a draft', () => {
   const gateway = gatewayOfSuite({ store: 'git' });
-  let session: string;
+  let workspace: string;
 
   before(async () => {
     assert.equal((await gateway.upload('notes', NOTES)).status, 201);
-    session = (await gateway.call('POST', '/svc/_sessions')).json.sessionId;
+    workspace = (await gateway.call('POST', '/svc/_sessions')).json.sessionId;
   });
 
-  const at = (rest: string, app = 'notes', sid = session) => `/svc/_sessions/${sid}/apps/${app}/${rest}`;
+  const at = (rest: string, app = 'notes', sid = workspace) => `/svc/_sessions/${sid}/apps/${app}/${rest}`;
   const put = async (path: string, text: string): Promise<void> => {
     const answer = await gateway.call('PUT', at(`files/${path}`), { body: Buffer.from(text) });
     assert.ok([200, 201].includes(answer.status), answer.text);
@@ -43,7 +43,7 @@ describe('the check of a draft', () => {
     assert.equal(answer.json.app, 'notes');
     return answer.json.findings;
   };
-  const publish = () => gateway.call('POST', `/svc/_sessions/${session}/publish`, { body: { app: 'notes' } });
+  const publish = () => gateway.call('POST', `/svc/_sessions/${workspace}/publish`, { body: { app: 'notes' } });
   const svc = (...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> =>
     new Promise((resolve) => {
       const env = { PATH: process.env.PATH, HOME: '/nonexistent', SVC_URL: gateway.url, SVC_TOKEN: gateway.token };
@@ -102,10 +102,10 @@ describe('the check of a draft', () => {
         );
       else assert.deepEqual([first?.path, first?.message], [error.path, error.message]);
       if (place.length > 0) assert.deepEqual([first?.line, first?.column], [...place]);
-      const said = await svc('check', 'notes', '--session', session);
+      const said = await svc('check', 'notes', '--workspace', workspace);
       assert.equal(said.code, 1, said.stdout);
       assert.ok(said.stdout.includes(`✗ ${[first?.path, ...place].join(':')}`), said.stdout);
-      assert.match(said.stderr, /svc publish notes --session/);
+      assert.match(said.stderr, /svc publish notes --workspace/);
       await put(path, before.text);
       assert.deepEqual(await check(), []);
     });
@@ -134,7 +134,7 @@ describe('the check of a draft', () => {
     const places = (warnings: Finding[] = []) => warnings.map(({ path, keyword }) => `${path} ${keyword}`);
     const expected = ['app.json unknown-member', 'app.json unknown-member', 'queries/old.js unused-handler'];
     assert.deepEqual([answer.json.findings, places(answer.json.warnings)], [[], expected]);
-    const said = await svc('check', 'notes', '--session', session);
+    const said = await svc('check', 'notes', '--workspace', workspace);
     assert.equal(said.code, 0, said.stderr);
     assert.match(
       said.stdout,
@@ -251,7 +251,7 @@ test('never ends', async () => {
     assert.deepEqual(again.json.tests, []);
   });
 
-  test('is refused without the right, and for unknown sessions and apps', async () => {
+  test('is refused without the right, and for unknown workspaces and apps', async () => {
     refused(await gateway.call('POST', at('check', 'notes', 'nobody')), 404, 'UNKNOWN_SESSION');
     refused(await gateway.call('POST', at('check', 'nobody')), 404, 'UNKNOWN_APP');
     refused(await gateway.call('GET', at('check')), 405, 'METHOD_NOT_ALLOWED');

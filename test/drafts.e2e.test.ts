@@ -1,4 +1,4 @@
-/** Drafts of sessions on the real daemon: previews edited over HTTP and by hand, beside the live app. */
+/** Drafts of workspaces on the real daemon: previews edited over HTTP and by hand, beside the live app. */
 import assert from 'node:assert/strict';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -33,46 +33,46 @@ describe('drafts', () => {
     await gateway.write('notes', 'add', { text: 'live' });
   });
 
-  const filesOf = (session: string) => `/svc/_sessions/${session}/apps/notes/files`;
+  const filesOf = (workspace: string) => `/svc/_sessions/${workspace}/apps/notes/files`;
 
   async function open(sessionId: string): Promise<string> {
-    const session = await gateway.call('POST', '/svc/_sessions', { body: { sessionId } });
-    assert.equal(session.status, 201, session.text);
+    const workspace = await gateway.call('POST', '/svc/_sessions', { body: { sessionId } });
+    assert.equal(workspace.status, 201, workspace.text);
     return sessionId;
   }
 
-  function tool(session: string, name: string, body: unknown): Promise<Answer> {
-    return gateway.call('POST', `/svc/_draft/${session}/_tool/${name}`, { body });
+  function tool(workspace: string, name: string, body: unknown): Promise<Answer> {
+    return gateway.call('POST', `/svc/_draft/${workspace}/_tool/${name}`, { body });
   }
 
   test('a draft is edited over HTTP and by hand, and the live app does not change', async () => {
-    const session = await open('edited');
-    const list = async () => (await tool(session, 'svc_read', { app: 'notes', query: 'list' })).json.data;
+    const workspace = await open('edited');
+    const list = async () => (await tool(workspace, 'svc_read', { app: 'notes', query: 'list' })).json.data;
     assert.deepEqual(await list(), [{ text: 'live' }]);
-    await tool(session, 'svc_write', { app: 'notes', action: 'add', input: { text: 'draft' } });
+    await tool(workspace, 'svc_write', { app: 'notes', action: 'add', input: { text: 'draft' } });
     assert.deepEqual(await list(), [{ text: 'live' }, { text: 'draft' }]);
     assert.deepEqual((await gateway.read('notes', 'list')).json.data, [{ text: 'live' }]);
 
-    const stream = await gateway.stream(`/svc/_draft/${session}/notes/_changes`);
-    const put = await gateway.call('PUT', `${filesOf(session)}/queries/list.js`, { body: HANDLER });
+    const stream = await gateway.stream(`/svc/_draft/${workspace}/notes/_changes`);
+    const put = await gateway.call('PUT', `${filesOf(workspace)}/queries/list.js`, { body: HANDLER });
     assert.ok(put.status < 300, put.text);
     assert.equal((await stream.next()).event, 'reload');
     assert.deepEqual(await list(), [{ text: 'edited' }]);
 
-    const worktree = join(gateway.dataDir, `code-store/worktrees/sessions/${session}/apps/notes`);
+    const worktree = join(gateway.dataDir, `code-store/worktrees/sessions/${workspace}/apps/notes`);
     writeFileSync(join(worktree, 'index.html'), '<p>by hand');
     assert.equal((await stream.next()).event, 'reload');
-    assert.match((await gateway.call('GET', `/svc/_draft/${session}/notes/`)).text, /by hand/);
+    assert.match((await gateway.call('GET', `/svc/_draft/${workspace}/notes/`)).text, /by hand/);
     assert.match((await gateway.call('GET', '/svc/notes/')).text, /<p>one/);
     assert.deepEqual((await gateway.read('notes', 'list')).json.data, [{ text: 'live' }]);
   });
 
   test('a query of a draft runs each time, also where the live app has a kept result', async () => {
-    const session = await open('read-twice');
-    await tool(session, 'svc_write', { app: 'notes', action: 'add', input: { text: 'draft' } });
+    const workspace = await open('read-twice');
+    await tool(workspace, 'svc_write', { app: 'notes', action: 'add', input: { text: 'draft' } });
     for (const [read, last] of [
       [() => gateway.read('notes', 'list'), 'hit'],
-      [() => tool(session, 'svc_read', { app: 'notes', query: 'list' }), 'bypass'],
+      [() => tool(workspace, 'svc_read', { app: 'notes', query: 'list' }), 'bypass'],
     ] as const) {
       await read();
       assert.match(String((await read()).headers['server-timing']), new RegExp(`cache;desc=${last}$`));
@@ -80,10 +80,10 @@ describe('drafts', () => {
   });
 
   test('a broken draft is repaired, and so is a failing migration', async () => {
-    const session = await open('repaired');
-    const read = () => tool(session, 'svc_read', { app: 'notes', query: 'list' });
+    const workspace = await open('repaired');
+    const read = () => tool(workspace, 'svc_read', { app: 'notes', query: 'list' });
     const put = async (path: string, body: string) =>
-      assert.ok((await gateway.call('PUT', `${filesOf(session)}/${path}`, { body })).status < 300, path);
+      assert.ok((await gateway.call('PUT', `${filesOf(workspace)}/${path}`, { body })).status < 300, path);
     await put('app.json', '{');
     assert.equal((await read()).json.error.code, 'INVALID_MANIFEST');
     await put('app.json', NOTES['app.json'] as string);
@@ -92,28 +92,28 @@ describe('drafts', () => {
     assert.equal((await read()).json.error.code, 'MIGRATION_FAILED');
     await put('migrations/0002_more.sql', 'CREATE TABLE more (id);');
     assert.equal((await read()).status, 200);
-    const reset = await gateway.call('POST', `/svc/_sessions/${session}/apps/notes/reset-data`);
+    const reset = await gateway.call('POST', `/svc/_sessions/${workspace}/apps/notes/reset-data`);
     assert.deepEqual(reset.json, { seeded: true, migrationsApplied: [2] });
   });
 
-  test('deleting a session deletes its drafts; a kill of the daemon does not', async () => {
-    const session = await open('deleted');
-    await tool(session, 'svc_write', { app: 'notes', action: 'add', input: { text: 'draft' } });
+  test('deleting a workspace deletes its drafts; a kill of the daemon does not', async () => {
+    const workspace = await open('deleted');
+    await tool(workspace, 'svc_write', { app: 'notes', action: 'add', input: { text: 'draft' } });
     await gateway.kill();
     await gateway.start();
-    const kept = await tool(session, 'svc_read', { app: 'notes', query: 'list' });
+    const kept = await tool(workspace, 'svc_read', { app: 'notes', query: 'list' });
     assert.deepEqual(kept.json.data, [{ text: 'live' }, { text: 'draft' }]);
-    assert.equal((await gateway.call('DELETE', `/svc/_sessions/${session}`)).status, 200);
+    assert.equal((await gateway.call('DELETE', `/svc/_sessions/${workspace}`)).status, 200);
     for (const answer of [
-      await gateway.call('GET', `/svc/_draft/${session}/notes/`),
-      await tool(session, 'svc_read', { app: 'notes', query: 'list' }),
+      await gateway.call('GET', `/svc/_draft/${workspace}/notes/`),
+      await tool(workspace, 'svc_read', { app: 'notes', query: 'list' }),
     ])
       assert.deepEqual([answer.status, answer.json.error.code], [404, 'UNKNOWN_SESSION']);
-    assert.ok(!existsSync(join(gateway.dataDir, `apps/_drafts/${session}`)), 'its data is gone');
+    assert.ok(!existsSync(join(gateway.dataDir, `apps/_drafts/${workspace}`)), 'its data is gone');
   });
 
   test('data that is copied during writes to the live app has every acknowledged write, and no partial transaction', async () => {
-    const session = await open('copied');
+    const workspace = await open('copied');
     let acknowledged = 0;
     let stopped = false;
     const writing = (async () => {
@@ -126,9 +126,9 @@ describe('drafts', () => {
     writing.catch(() => {});
     for (let round = 0; round < 8; round++) {
       const before = acknowledged;
-      const reset = await gateway.call('POST', `/svc/_sessions/${session}/apps/notes/reset-data`);
+      const reset = await gateway.call('POST', `/svc/_sessions/${workspace}/apps/notes/reset-data`);
       assert.equal(reset.status, 200, reset.text);
-      const rows = (await tool(session, 'svc_read', { app: 'notes', query: 'list' })).json.data as { text: string }[];
+      const rows = (await tool(workspace, 'svc_read', { app: 'notes', query: 'list' })).json.data as { text: string }[];
       const pairs = (rows.length - 1) / 2;
       const whole = Array.from({ length: pairs }, (_, n) => [{ text: `${n}a` }, { text: `${n}b` }]).flat();
       assert.deepEqual(rows, [{ text: 'live' }, ...whole]);

@@ -115,13 +115,13 @@ test("an app's list applies to each version and each draft, and is shown when it
     });
   assert.equal(await got(inDraft()), 200);
   assert.equal(await got(gateway.write('fetching', 'get', { url })), 'EGRESS_REFUSED');
-  const diff = await svc(gateway, 'diff', '--session', 's1');
+  const diff = await svc(gateway, 'diff', '--workspace', 's1');
   assert.match(diff.stderr, /fetching would reach other hosts than before: 127\.0\.0\.1 .*until now api\.example\.com/);
   assert.match(
     diff.stderr,
     /Pages of fetching would call tools of other apps than before: notes .*until now no other app/,
   );
-  const published = await svc(gateway, 'publish', '--session', 's1');
+  const published = await svc(gateway, 'publish', '--workspace', 's1');
   assert.match(published.stdout, /network\s+127\.0\.0\.1/);
   assert.match(published.stdout, /uses\s+notes/);
   assert.match((await svc(gateway, 'describe', 'fetching')).stdout, /its pages call tools of notes/);

@@ -65,7 +65,7 @@ const run = async (automation: string) => {
   return { status: ERROR_CODES[json.output.code as ErrorCode].status, json: { isError: true, error: json.output } };
 };
 
-async function session(id: string, files: Record<string, string> = {}): Promise<string> {
+async function workspace(id: string, files: Record<string, string> = {}): Promise<string> {
   await post('/svc/_sessions', { sessionId: id });
   for (const [name, text] of Object.entries(files)) await write(id, name, text);
   return id;
@@ -150,18 +150,18 @@ const PROVOKED: Partial<Record<ErrorCode, () => Promise<Provoked>>> = {
   UNKNOWN_TOKEN: () => call('DELETE', '/svc/_tokens/none'),
   UNKNOWN_TEMPLATE: () => post('/svc/_apps/_clone', { templateId: 'none' }),
   SESSION_DAMAGED: async () => {
-    const id = await session('damaged', { 'a.txt': 'a' });
+    const id = await workspace('damaged', { 'a.txt': 'a' });
     rmSync(join(gateway.dataDir, 'code-store/worktrees/sessions', id, 'session.json'));
     return call('GET', `/svc/_sessions/${id}/diff`);
   },
   PRECONDITION_FAILED: async () => {
-    const id = await session('edits', { 'a.txt': 'a' });
+    const id = await workspace('edits', { 'a.txt': 'a' });
     return write(id, 'a.txt', 'b', { 'if-match': '"older"' });
   },
-  NO_CHANGES: async () => post(`/svc/_sessions/${await session('idle')}/publish`, { app: 'notes' }),
+  NO_CHANGES: async () => post(`/svc/_sessions/${await workspace('idle')}/publish`, { app: 'notes' }),
   MERGE_CONFLICT: async () => {
-    const late = await session('late', { 'index.html': '<p>Late' });
-    const early = await session('early', { 'index.html': '<p>Early' });
+    const late = await workspace('late', { 'index.html': '<p>Late' });
+    const early = await workspace('early', { 'index.html': '<p>Early' });
     assert.equal((await post(`/svc/_sessions/${early}/publish`, {})).status, 201);
     return post(`/svc/_sessions/${late}/publish`, {});
   },

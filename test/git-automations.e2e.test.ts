@@ -24,22 +24,22 @@ function version(name: string, more: AppSource = {}): AppSource {
   return { manifest: { version: name }, ...more, automations: { hook, ...more.automations } };
 }
 
-async function openSession(): Promise<string> {
+async function openWorkspace(): Promise<string> {
   const answer = await gateway.call('POST', '/svc/_sessions', { body: {} });
   assert.equal(answer.status, 201, answer.text);
   return answer.json.sessionId;
 }
 
-async function put(session: string, app: string, files: Record<string, string | Buffer>): Promise<void> {
+async function put(workspace: string, app: string, files: Record<string, string | Buffer>): Promise<void> {
   for (const [path, body] of Object.entries(files)) {
-    const answer = await gateway.call('PUT', `/svc/_sessions/${session}/apps/${app}/files/${path}`, {
+    const answer = await gateway.call('PUT', `/svc/_sessions/${workspace}/apps/${app}/files/${path}`, {
       body: Buffer.from(body),
     });
     assert.ok(answer.status < 300, answer.text);
   }
 }
 
-const publish = (session: string) => gateway.call('POST', `/svc/_sessions/${session}/publish`, { body: {} });
+const publish = (workspace: string) => gateway.call('POST', `/svc/_sessions/${workspace}/publish`, { body: {} });
 
 async function enable(ref: string, enabled: boolean): Promise<void> {
   const answer = await gateway.call('POST', `/svc/_automations/${ref}/enabled`, { body: { enabled } });
@@ -61,7 +61,7 @@ test('a switch and a secret do not change the code: neither the repository nor a
   const file = 'automations/hook/automation.json';
   const source = appOf('kept', version('1'));
   const first = only(await push(gateway, 'kept', version('1')));
-  const draft = await openSession();
+  const draft = await openWorkspace();
   await enable('kept/hook', false);
   const second = await renew('kept/hook');
   assert.equal(git('show', `main:apps/kept/${file}`), source[file]);
@@ -83,12 +83,12 @@ test('a switch and a secret do not change the code: neither the repository nor a
 test('a publication, a switch and a new secret at the same time: none of them is lost', async () => {
   let webhook = only(await push(gateway, 'raced', version('0')));
   for (let round = 1; round <= ROUNDS; round++) {
-    const session = await openSession();
-    await put(session, 'raced', appOf('raced', version(String(round))));
+    const workspace = await openWorkspace();
+    await put(workspace, 'raced', appOf('raced', version(String(round))));
     const enabled = round % 2 === 0;
     const before = webhook;
     const [published] = await Promise.all([
-      publish(session),
+      publish(workspace),
       enable('raced/hook', enabled),
       renew('raced/hook').then((minted) => (webhook = minted)),
     ]);
@@ -131,10 +131,10 @@ test('a rollback restores the settings of its version’s files, also if they mu
 
 test('automations of a draft do not fire, are not listed and have no address; after publishing they do', async () => {
   await push(gateway, 'drafted', {});
-  const session = await openSession();
+  const workspace = await openWorkspace();
   const everySecond = [{ kind: 'cron', expr: '* * * * * *' }];
   await put(
-    session,
+    workspace,
     'drafted',
     appOf('drafted', version('2', { automations: { tick: { triggers: everySecond, run: '() => ({})' } } })),
   );
@@ -143,14 +143,14 @@ test('automations of a draft do not fire, are not listed and have no address; af
   const own = { webhookId: slug, secret } as MintedWebhook;
   const secretHash = createHash('sha256').update(secret).digest('hex');
   await put(
-    session,
+    workspace,
     'drafted',
     appOf('drafted', {
       manifest: { version: '2' },
       automations: { claimed: { triggers: [{ kind: 'webhook', id: slug, secretHash }], run: '() => ({})' } },
     }),
   );
-  const described = await gateway.call('POST', `/svc/_draft/${session}/_tool/svc_describe`, {
+  const described = await gateway.call('POST', `/svc/_draft/${workspace}/_tool/svc_describe`, {
     body: { app: 'drafted' },
   });
   assert.equal(described.status, 200, described.text);
@@ -160,7 +160,7 @@ test('automations of a draft do not fire, are not listed and have no address; af
     total: 0,
   });
   assert.equal(await statusOf(own), 404);
-  for (const path of [`/svc/_draft/${session}/_hook/${slug}`, `/svc/_draft/${session}/drafted/_svc-hook/${slug}`])
+  for (const path of [`/svc/_draft/${workspace}/_hook/${slug}`, `/svc/_draft/${workspace}/drafted/_svc-hook/${slug}`])
     assert.ok([404, 405].includes((await gateway.call('POST', path, { body: {} })).status), path);
   for (const id of ['hook', 'tick', 'claimed'])
     assert.equal((await gateway.call('POST', `/svc/_automations/drafted/${id}/run`, { body: {} })).status, 404, id);
@@ -177,7 +177,7 @@ test('automations of a draft do not fire, are not listed and have no address; af
   assert.equal(await statusOf(another), 200);
   assert.deepEqual((await gateway.call('GET', '/svc/_runs?app=drafted')).json, []);
 
-  const published = await publish(session);
+  const published = await publish(workspace);
   assert.equal(published.status, 201, published.text);
   assert.deepEqual([await statusOf(own), await statusOf(only(published.json.webhooks))], [200, 200]);
 });

@@ -11,7 +11,7 @@ const NOTES = appOf('notes', {
   queries: { list: "({ db }) => db.all('SELECT text FROM notes ORDER BY id')" },
   actions: { add: "({ db, input }) => db.run('INSERT INTO notes (text) VALUES (?)', input.text)" },
 });
-const SESSION = '/svc/_sessions/s1';
+const WORKSPACE = '/svc/_sessions/s1';
 const code = (word: string) =>
   `export default async ({ db }) => (await db.all('SELECT text FROM notes ORDER BY id')).map(({ text }) => text + ' ${word}');\n`;
 
@@ -21,7 +21,7 @@ test('live queries of a draft follow its data and its code, those of the live ap
   await gateway.write('notes', 'add', { text: 'both' });
   assert.equal((await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 's1' } })).status, 201);
   const put = async (path: string, body: string) => {
-    const answer = await gateway.call('PUT', `${SESSION}/apps/notes/files/${path}`, { body });
+    const answer = await gateway.call('PUT', `${WORKSPACE}/apps/notes/files/${path}`, { body });
     assert.ok(answer.status < 300, answer.text);
   };
   const add = async (text: string) => {
@@ -67,12 +67,12 @@ test('live queries of a draft follow its data and its code, those of the live ap
   await put('app.json', NOTES['app.json'] as string);
   assert.deepEqual(await result(draft), ['both by hand', 'of the draft by hand']);
 
-  assert.equal((await gateway.call('POST', `${SESSION}/apps/notes/reset-data`)).status, 200);
+  assert.equal((await gateway.call('POST', `${WORKSPACE}/apps/notes/reset-data`)).status, 200);
   assert.deepEqual(await result(draft), ['both by hand', 'of live by hand'], 'a copy of the live data');
   await gateway.write('notes', 'add', { text: 'last' });
   assert.deepEqual(await result(live), [both, { text: 'of live' }, { text: 'last' }], 'nothing of the draft came');
 
-  assert.equal((await gateway.call('DELETE', SESSION)).status, 200);
+  assert.equal((await gateway.call('DELETE', WORKSPACE)).status, 200);
   await Promise.all([draft.ended(), page.ended()]);
   await assert.rejects(gateway.stream('/svc/_draft/s1/notes/_live?query=list'), /UNKNOWN_SESSION/);
   await gateway.write('notes', 'add', { text: 'after it' });

@@ -220,8 +220,8 @@ onEachEdge({}, (gateway, _edge, store) => {
     ['an unknown app', '/svc/nobody/_live?query=list', 404, 'UNKNOWN_APP'],
     ['an impossible id', '/svc/N%20o/_live?query=list', 404, 'NOT_FOUND'],
     store === 'git'
-      ? ['an unknown session', '/svc/_draft/nowhere/notes/_live?query=list', 404, 'UNKNOWN_SESSION']
-      : ['a draft without sessions', '/svc/_draft/nowhere/notes/_live?query=list', 409, 'NO_GIT_STORE'],
+      ? ['an unknown workspace', '/svc/_draft/nowhere/notes/_live?query=list', 404, 'UNKNOWN_SESSION']
+      : ['a draft without workspaces', '/svc/_draft/nowhere/notes/_live?query=list', 409, 'NO_GIT_STORE'],
     ['no query', '/svc/notes/_live', 400, 'BAD_REQUEST'],
     ['an unknown query', '/svc/notes/_live?query=nothing', 404, 'UNKNOWN_QUERY'],
     ['an action', '/svc/notes/_live?query=add', 400, 'WRONG_KIND'],

@@ -9,7 +9,7 @@ import { onEachStore } from '../testing/edges.ts';
 
 const APP = 'a'.repeat(63);
 const AUTOMATION = 'n'.repeat(64);
-const SESSION = 's'.repeat(64);
+const WORKSPACE = 's'.repeat(64);
 /** As long as a file system takes it. */
 const named = (ending: string, length: number = LIMITS.archiveNameBytes): string =>
   `${'é'.repeat(40)}${'x'.repeat(length - 80 - ending.length)}${ending}`;
@@ -45,10 +45,10 @@ onEachStore({}, (gateway, store) => {
   });
 
   if (store === 'tarball') return;
-  test('a file of a session', async () => {
-    await gateway.call('POST', '/svc/_sessions', { body: { sessionId: SESSION } });
+  test('a file of a workspace', async () => {
+    await gateway.call('POST', '/svc/_sessions', { body: { sessionId: WORKSPACE } });
     const put = (path: string, content: string) =>
-      gateway.call('PUT', `/svc/_sessions/${SESSION}/apps/${APP}/files/${encodeURIComponent(path)}`, {
+      gateway.call('PUT', `/svc/_sessions/${WORKSPACE}/apps/${APP}/files/${encodeURIComponent(path)}`, {
         body: Buffer.from(content),
       });
     for (let length = 200; length <= LIMITS.archiveNameBytes; length += 5) {
@@ -60,13 +60,14 @@ onEachStore({}, (gateway, store) => {
     assert.deepEqual([tooLong.json.error.code, tooLong.json.error.path], ['ARCHIVE_PATH', named('.md', 256)]);
 
     const read = async () =>
-      (await gateway.call('POST', `/svc/_draft/${SESSION}/_tool/svc_read`, { body: { app: APP, query: 'word' } })).json;
+      (await gateway.call('POST', `/svc/_draft/${WORKSPACE}/_tool/svc_read`, { body: { app: APP, query: 'word' } }))
+        .json;
     assert.equal((await put(MODULE, 'export const word: string = "edited";\n')).status, 200);
     assert.equal((await read()).data, 'edited');
     await put(MODULE, 'export enum word { Long }\n');
     assert.match((await read()).error.message, /x\.ts:1:8: .*enum/);
     await put(MODULE, 'export const word: string = "published";\n');
-    const published = await gateway.call('POST', `/svc/_sessions/${SESSION}/publish`, { body: { app: APP } });
+    const published = await gateway.call('POST', `/svc/_sessions/${WORKSPACE}/publish`, { body: { app: APP } });
     assert.equal(published.status, 201, published.text);
     assert.equal((await gateway.read(APP, 'word')).json.data, 'published');
   });

@@ -21,7 +21,7 @@ const OF_PAGES = ['page', 'read', 'write', 'stream', 'settings', 'chat'];
 const CALLS = { queries: { list: '() => []' }, actions: { add: '() => ({ body: 1 })' } };
 const PAGE = { files: { 'index.html': '<!doctype html><title>A page</title>', 'app.js': 'let a = 1;' } };
 
-const DRAFT = { app: 'todos', session: 's1' };
+const DRAFT = { app: 'todos', workspace: 's1' };
 
 /** Apps that may not call tools of others, except `friend`, whose pages may call those of `todos`. */
 const APPS = {
@@ -477,7 +477,7 @@ onEachEdge({}, (gateway, _edge, store) => {
   if (store === 'git') {
     describe('a draft', () => {
       test('reaches itself and nothing live', async () => {
-        const draft = await enter(gateway, console, { app: 'todos', session: 's1' });
+        const draft = await enter(gateway, console, { app: 'todos', workspace: 's1' });
         assert.match(draft.host, /^s1--todos\.draft\.svc\.localhost:\d+$/);
         assert.match((await draft.visit('/')).text, /data-draft="s1"/);
         const read = { body: { app: 'todos', query: 'list' } };
@@ -485,7 +485,7 @@ onEachEdge({}, (gateway, _edge, store) => {
         isForbidden(await draft.call('POST', '/svc/_tool/svc_read', read), 'live tools');
         isForbidden(
           await draft.call('POST', '/svc/_draft/s1/_tool/svc_read', { body: { ...read.body, app: 'notes' } }),
-          'another draft of the session',
+          'another draft of the workspace',
         );
         for (const app of ['todos', 'notes']) {
           for (const route of ROUTES.filter(({ needs, path }) => needs !== 'anyone' && !path.includes('_tool'))) {
@@ -499,7 +499,7 @@ onEachEdge({}, (gateway, _edge, store) => {
       });
 
       test('cannot use the apps in `uses` of its manifest', async () => {
-        const draft = await enter(gateway, console, { app: 'friend', session: 's1' });
+        const draft = await enter(gateway, console, { app: 'friend', workspace: 's1' });
         isForbidden(
           await draft.call('POST', '/svc/_tool/svc_read', { body: { app: 'todos', query: 'list' } }),
           'a live app',

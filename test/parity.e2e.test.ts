@@ -145,7 +145,7 @@ async function ask(
   return { status: answer.status, headers, body: answer.body };
 }
 
-/** A header's value without its variable parts: times, and the session with its signature. */
+/** A header's value without its variable parts: times, and the workspace with its signature. */
 function steady(value: string): string {
   return value.replace(/dur=\d+\.\d+/g, 'dur=0').replace(/^svc_session=[^;]+/, 'svc_session=0');
 }

@@ -254,7 +254,7 @@ onEachEdge({ config: MANY }, (gateway, _edge, store) => {
       assert.equal((await gateway.call('GET', '/svc/_draft/s1/open/index.html')).status, 200);
     });
 
-    gitTest('what a session would open is in its diff, and in the record once it is live', async () => {
+    gitTest('what a workspace would open is in its diff, and in the record once it is live', async () => {
       await install(gateway, 'opening', CLOSED);
       await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 's2', apps: ['opening'] } });
       const body = appOf('opening', { ...CLOSED, manifest: { public: true } })['app.json'];

@@ -49,5 +49,5 @@ test('a template of a catalog is listed, cloned under another name and published
   assert.equal((await gateway.read('harbour', 'today', {})).json.data, 'sunny');
   const refused = await clone({ templateId: 'climbing' });
   assert.deepEqual([refused.status, refused.json.error.code], [400, 'ARCHIVE_PATH'], refused.text);
-  assert.deepEqual((await gateway.call('GET', '/svc/_sessions')).json, [], 'neither of them left a session');
+  assert.deepEqual((await gateway.call('GET', '/svc/_sessions')).json, [], 'neither of them left a workspace');
 });

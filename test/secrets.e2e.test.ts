@@ -243,7 +243,10 @@ describe('on the git store', () => {
 
     assert.deepEqual((await list(gateway, draft)).json, [{ name: 'KEY', state: 'missing', updatedAt: null }]);
     const { message } = (await read('check', check)).json.error;
-    assert.equal(message, `The draft has no secret "KEY". Set it with: svc secret set shop KEY --session ${sessionId}`);
+    assert.equal(
+      message,
+      `The draft has no secret "KEY". Set it with: svc secret set shop KEY --workspace ${sessionId}`,
+    );
     assert.equal((await put(gateway, 'KEY', 'that of the draft', draft)).status, 200);
     await put(gateway, 'ONLY_HERE', 'another of the draft', draft);
     assert.deepEqual(await states(gateway, draft), [
@@ -269,7 +272,7 @@ describe('on the git store', () => {
       'UNKNOWN_SESSION',
     );
     await gateway.call('POST', '/svc/_sessions', { body: { sessionId } });
-    assert.deepEqual(await states(gateway, draft), [['KEY', 'missing']], 'the next session with this id has none');
+    assert.deepEqual(await states(gateway, draft), [['KEY', 'missing']], 'the next workspace with this id has none');
   });
 
   test('svc export has no secrets', async (t) => {

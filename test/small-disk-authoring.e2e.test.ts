@@ -45,21 +45,21 @@ test('the git store on a disk that runs full', { skip: missing ?? false }, async
   const filler = join(mount, 'filler');
   const full = (free: number): void => fill(filler, free);
   const empty = (): void => rmSync(filler, { force: true });
-  const sessions = async () =>
+  const workspaces = async () =>
     (
       (await gateway.call('GET', '/svc/_sessions')).json as { sessionId: string; apps: string[]; damaged?: string }[]
     ).map(({ sessionId, apps, damaged }) => ({ sessionId, apps, damaged }));
-  const at = (session: string, app: string, path = '') => `/svc/_sessions/${session}/apps/${app}/files${path}`;
-  const put = (session: string, app: string, path: string, text: string | Buffer) =>
-    gateway.call('PUT', at(session, app, `/${path}`), { body: Buffer.from(text) });
+  const at = (workspace: string, app: string, path = '') => `/svc/_sessions/${workspace}/apps/${app}/files${path}`;
+  const put = (workspace: string, app: string, path: string, text: string | Buffer) =>
+    gateway.call('PUT', at(workspace, app, `/${path}`), { body: Buffer.from(text) });
   const open = (sessionId: string) => gateway.call('POST', '/svc/_sessions', { body: { sessionId } });
-  const publish = (session: string, app: string) =>
-    gateway.call('POST', `/svc/_sessions/${session}/publish`, { body: { app } });
+  const publish = (workspace: string, app: string) =>
+    gateway.call('POST', `/svc/_sessions/${workspace}/publish`, { body: { app } });
   const word = async () => (await gateway.read('notes', 'word')).json.data;
 
   /** The state that a caller can see, and the unfinished work on disk. */
   const state = async () => {
-    const session = join(store, 'worktrees/sessions');
+    const workspace = join(store, 'worktrees/sessions');
     return {
       apps: ((await gateway.call('GET', '/svc/_apps')).json as { id: string; activeVersion: string }[]).map(
         ({ id, activeVersion }) => [id, activeVersion],
@@ -67,13 +67,13 @@ test('the git store on a disk that runs full', { skip: missing ?? false }, async
       versions: (await gateway.call('GET', '/svc/_apps/notes/versions')).json.map(
         ({ versionId }: { versionId: string }) => versionId,
       ),
-      sessions: await sessions(),
-      files: filesBelow(session),
+      workspaces: await workspaces(),
+      files: filesBelow(workspace),
       code: filesBelow(join(store, 'worktrees/main')).length,
       left: [
         ...readdirSync(join(gateway.dataDir, 'tmp')),
         ...readdirSync(join(gateway.dataDir, 'journal')),
-        ...readdirSync(session).filter((name) => name.startsWith('.')),
+        ...readdirSync(workspace).filter((name) => name.startsWith('.')),
         ...allBelow(gateway.dataDir).filter((name) => /\.tmp$|\.lock$|tmp_obj_|importing/.test(name)),
       ],
     };
@@ -138,7 +138,7 @@ test('the git store on a disk that runs full', { skip: missing ?? false }, async
     for (let n = 0; n < LEVELS.length; n++) await gateway.call('DELETE', at('mine', 'notes', `/deep${n}/er/noise.txt`));
   });
 
-  await t.test('opening a session, and adding an app to it', async () => {
+  await t.test('opening a workspace, and adding an app to it', async () => {
     await step('open', (n) => open(`opened${n}`));
     await step('take', (n) => gateway.call('GET', at(`opened${n}`, 'notes')));
     await step('draft', async (n) => {
@@ -157,7 +157,7 @@ test('the git store on a disk that runs full', { skip: missing ?? false }, async
     await step('upload', (n) => gateway.upload(`up${n}`, wordApp(`up${n}`, 'x')));
   });
 
-  await t.test('merging publications into sessions, and closing sessions', async () => {
+  await t.test('merging publications into workspaces, and closing workspaces', async () => {
     await step(
       'update',
       () => gateway.call('POST', '/svc/_sessions/behind/apps/notes/update'),
@@ -217,7 +217,7 @@ function allBelow(folder: string): string[] {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' });
 }
 
-/** Path and content of every file, except the records of sessions, which the gateway's answers show better. */
+/** Path and content of every file, except the records of workspaces, which the gateway's answers show better. */
 function filesBelow(folder: string): string[] {
   return allBelow(folder)
     .filter((path) => statSync(join(folder, path)).isFile() && !path.endsWith('session.json'))

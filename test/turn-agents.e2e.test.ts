@@ -38,7 +38,7 @@ const NOTES = appOf('notes', {
   migrations: ['CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL);'],
   files: { 'index.html': '<!doctype html><title>Notes</title><p>one</p>' },
 });
-/** Where agents keep their sessions. */
+/** Where agents keep their workspaces. */
 const keep = mkdtempSync(join(tmpdir(), 'svc-acp-'));
 process.on('exit', () => rmSync(keep, { recursive: true, force: true }));
 const STUB = [process.execPath, join(root, 'testing/stub-agent.mjs'), '--keep', keep];
@@ -173,9 +173,9 @@ describe('a gateway with an agent', () => {
     assert.equal((await gateway.call('GET', `${DRAFT}/notes/`)).status, 404);
   });
 
-  const session = '/svc/_sessions/conversation-c1';
+  const workspace = '/svc/_sessions/conversation-c1';
   const put = (path: string, text: string): Promise<Answer> =>
-    gateway.call('PUT', `${session}/apps/notes/files/${path}`, { body: Buffer.from(text) });
+    gateway.call('PUT', `${workspace}/apps/notes/files/${path}`, { body: Buffer.from(text) });
   // biome-ignore lint/suspicious/noExplicitAny: each method has a result of its own
   const mcp = async (method: string, params = {}): Promise<any> => {
     const headers = { accept: 'application/json, text/event-stream', 'mcp-protocol-version': '2025-06-18' };
@@ -209,7 +209,7 @@ describe('a gateway with an agent', () => {
     const [refused = '', answered = ''] = answersOf('list');
     assert.match(refused, code === 'INVALID_HANDLER' ? /HANDLER/ : new RegExp(code));
     assert.match(answered, /live/);
-    const published = await gateway.call('POST', `${session}/publish`, { body: {} });
+    const published = await gateway.call('POST', `${workspace}/publish`, { body: {} });
     assert.equal(published.status, 201, published.text);
     assert.ok((await gateway.call('GET', '/svc/notes/')).text.includes(page));
   }
@@ -246,7 +246,7 @@ describe('a gateway with an agent', () => {
   });
 
   for (const own of [true, false])
-    test(`an agent builds a blank app that was never published, ${own ? "in its conversation's session" : 'in any session'}`, async (t) => {
+    test(`an agent builds a blank app that was never published, ${own ? "in its conversation's workspace" : 'in any workspace'}`, async (t) => {
       const conversationId = own ? 'b1' : 'b2';
       if (own) await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 'conversation-b1' } });
       const body = { id: 'plants', name: 'Plants', ...(own && { sessionId: 'conversation-b1' }) };
@@ -299,21 +299,21 @@ describe('a gateway with an agent', () => {
       assert.equal((await gateway.call('DELETE', `${list}/${conversationId}`)).status, 200);
     });
 
-  test('a conversation about an app that is nowhere, or in several sessions, is refused', async (t) => {
+  test('a conversation about an app that is nowhere, or in several workspaces, is refused', async (t) => {
     const say = () => gateway.call('POST', '/svc/twice/_turn', { body: { conversationId: 'n1', message: 'say x' } });
     assert.equal((await say()).json.error.code, 'UNKNOWN_APP');
-    const sessions: string[] = [];
-    t.after(() => Promise.all(sessions.map((id) => gateway.call('DELETE', `/svc/_sessions/${id}`))));
+    const workspaces: string[] = [];
+    t.after(() => Promise.all(workspaces.map((id) => gateway.call('DELETE', `/svc/_sessions/${id}`))));
     for (const name of ['one', 'two']) {
       const body = { id: 'twice', name };
-      sessions.push((await gateway.call('POST', '/svc/_apps', { body })).json.sessionId);
+      workspaces.push((await gateway.call('POST', '/svc/_apps', { body })).json.sessionId);
     }
     const { status, json } = await say();
     assert.deepEqual([status, json.error.code], [409, 'CONFLICT']);
-    assert.ok(sessions.every((id) => json.error.message.includes(id)));
+    assert.ok(workspaces.every((id) => json.error.message.includes(id)));
     const body = { windowId: 'w', mode: 'full', message: 'say done' };
-    const events = await turnOf(await gateway.stream(`/svc/_draft/${sessions[0]}/twice/_chat`, {}, body));
-    assert.deepEqual([events[0]?.sessionId, textOf(events)], [sessions[0], 'done']);
+    const events = await turnOf(await gateway.stream(`/svc/_draft/${workspaces[0]}/twice/_chat`, {}, body));
+    assert.deepEqual([events[0]?.sessionId, textOf(events)], [workspaces[0], 'done']);
   });
 
   test('an app begins without the conversations about an earlier one of its id', async () => {
@@ -384,7 +384,7 @@ describe('a gateway with an agent', () => {
     assert.equal((await gateway.call('DELETE', '/svc/_sessions/s1')).status, 200);
   });
 
-  test("a draft's windows are separate: they use the draft's data, and are removed with the session", async () => {
+  test("a draft's windows are separate: they use the draft's data, and are removed with the workspace", async () => {
     const opened = await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 's1' } });
     assert.equal(opened.status, 201, opened.text);
     const draft = '_draft/s1/notes';
@@ -402,7 +402,7 @@ describe('a gateway with an agent', () => {
       [['call add {"text":"drafted"}'], ['say live']],
     );
 
-    const origin = await enter(gateway, await signIn(gateway), { app: 'notes', session: 's1' });
+    const origin = await enter(gateway, await signIn(gateway), { app: 'notes', workspace: 's1' });
     const post = { body: { windowId: 'page', message: 'say x' }, headers: { origin: `http://${origin.host}` } };
     const own = { ...post, body: { ...post.body, runner: 'stub' } };
     const unserved = await origin.call('POST', `/svc/${draft}/_chat`, own);

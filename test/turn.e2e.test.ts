@@ -242,7 +242,7 @@ test('a conversation has its messages, title and counts', async (t) => {
   assert.equal((await totals()) - runsBefore, 2);
 });
 
-test('a deleted conversation ends its turn and closes its session', async (t) => {
+test('a deleted conversation ends its turn and closes its workspace', async (t) => {
   const { gateway } = await hosted(t);
   const turn = await send(gateway, { message: 'edit a.css x\nhang' });
   await until(turn, 'file');
@@ -275,7 +275,7 @@ test('a publication waits for what a turn that was stopped still does, and not f
   assert.match((await gateway.call('GET', '/svc/notes/')).text, /<p>late/);
 });
 
-test('closing a session ends the turn in it, and the next turn opens it again', async (t) => {
+test('closing a workspace ends the turn in it, and the next turn opens it again', async (t) => {
   const { gateway } = await hosted(t);
   const turn = await send(gateway, { message: 'edit a.css x\nhang' });
   await until(turn, 'file');
@@ -308,7 +308,7 @@ test('a turn of mode full in a chat window works in a separate draft', async (t)
   assert.deepEqual((await gateway.call('GET', '/svc/_sessions')).json, []);
 });
 
-test('removing an app closes the sessions of its windows and conversations', async (t) => {
+test('removing an app closes the workspaces of its windows and conversations', async (t) => {
   const { gateway } = await hosted(t);
   const body = { windowId: 'w1', message: 'edit index.html <p>window', mode: 'full' };
   await turnOf(await gateway.stream('/svc/notes/_chat', {}, body));
@@ -385,7 +385,7 @@ test('a retry with its key gets the first turn; a client that leaves aborts its 
   }
 });
 
-test('bad messages get the one error shape and leave no session', async (t) => {
+test('bad messages get the one error shape and leave no workspace', async (t) => {
   const { gateway } = await hosted(t);
   const sha256 = 'a'.repeat(64);
   const zip = await gateway.call('POST', BLOBS, { body: PNG, headers: { 'content-type': 'application/zip' } });
@@ -425,7 +425,7 @@ test('bad messages get the one error shape and leave no session', async (t) => {
   assert.deepEqual(codeOf(await gateway.call('GET', `${LIST}/c1/turns/x/events`)), [404, 'UNKNOWN_TURN']);
 });
 
-test('the session of a conversation with a long id has a name that ends with a hash', async (t) => {
+test('the workspace of a conversation with a long id has a name that ends with a hash', async (t) => {
   const { gateway } = await hosted(t);
   const conversationId = 'x'.repeat(64);
   const [start] = await say(gateway, 'edit a.css x', { conversationId });

@@ -360,7 +360,7 @@ onEachStore({}, (gateway, store) => {
       await svc('push mine');
       edit('both/index.html', '<p>8', '<p>acht');
       assert.match(await svc('pull both both', 1), /resolve {2}index\.html/);
-      assert.match(file('both/index.html'), /<<<<<<< session\n<p>acht.*=======\n<p>eight.*>>>>>>> published/s);
+      assert.match(file('both/index.html'), /<<<<<<< workspace\n<p>acht.*=======\n<p>eight.*>>>>>>> published/s);
       assert.match(await svc('push both', 1), /still marked in index\.html/);
     });
 
@@ -373,7 +373,7 @@ onEachStore({}, (gateway, store) => {
       await svc('publish ./drafted -m One');
       edit('drafted/index.html', '<p>one', '<p>uno');
       await svc('push drafted -m Uno');
-      // Its session has the other folder's files, and a later base.
+      // Its workspace has the other folder's files, and a later base.
       edit('late/index.html', '<p>8', '<p>eight');
       assert.match(await svc('publish ./late -m Eight'), /taken +index\.html/);
       assert.match(file('late/index.html'), /<p>uno<.*<p>eight/s);
@@ -382,17 +382,17 @@ onEachStore({}, (gateway, store) => {
       assert.match(await svc('publish ./drafted', 1), advice);
       assert.match(await svc('pull drafted ./drafted', 1), /resolve {2}index\.html/);
       assert.match(await svc('publish ./drafted', 1), /svc publish \.\/drafted\n/);
-      const resolved = file('drafted/index.html').replace(/<<<<<<< session\n|=======\n.*?>>>>>>> published\n/gs, '');
+      const resolved = file('drafted/index.html').replace(/<<<<<<< workspace\n|=======\n.*?>>>>>>> published\n/gs, '');
       writeFileSync(join(home, 'drafted/index.html'), resolved);
       await svc('publish ./drafted -m Otto');
       assert.match(await svc('pull drafted late'), /taken {4}index\.html\n$/);
       // A publication by the name of the app is the folder's too, whose next edit of a line is in conflict with nothing.
       edit('late/index.html', '<p>otto', '<p>acht');
       await svc('dev late --once');
-      await svc('publish drafted --session dev-drafted -m Acht');
+      await svc('publish drafted --workspace dev-drafted -m Acht');
       edit('late/index.html', '<p>acht', '<p>huit');
       await svc('dev late --once');
-      await svc('publish drafted --session dev-drafted -m Huit');
+      await svc('publish drafted --workspace dev-drafted -m Huit');
       const [{ versionId, message, commit }] = await versions('drafted');
       assert.equal(message, 'Huit');
       await svc('dev late --once');

@@ -57,15 +57,15 @@ test('an action and a fire of an old version end in their own code, which is rem
   const { runId } = (await gateway.call('POST', `/svc/_automations/${APP}/slow/run`, { body: {} })).json;
   await eventually(async () => (await gateway.read(APP, 'gate')).json.data.started === 2);
 
-  const session = (await gateway.call('POST', '/svc/_sessions', { body: {} })).json.sessionId;
+  const workspace = (await gateway.call('POST', '/svc/_sessions', { body: {} })).json.sessionId;
   let newest = 1;
   const publish = async (): Promise<void> => {
     newest += 1;
     for (const [path, content] of Object.entries(files(newest))) {
-      const at = `/svc/_sessions/${session}/apps/${APP}/files/${path}`;
+      const at = `/svc/_sessions/${workspace}/apps/${APP}/files/${path}`;
       assert.ok((await gateway.call('PUT', at, { body: Buffer.from(content) })).status < 300, path);
     }
-    const answer: Answer = await gateway.call('POST', `/svc/_sessions/${session}/publish`, { body: { app: APP } });
+    const answer: Answer = await gateway.call('POST', `/svc/_sessions/${workspace}/publish`, { body: { app: APP } });
     assert.equal(answer.json.tag, `${APP}/v${newest}`, answer.text);
     assert.equal((await gateway.read(APP, 'number')).json.data, newest);
   };

@@ -12,7 +12,7 @@ import { Layout } from '../storage/layout.ts';
 import { openSqlite } from '../storage/sqlite.ts';
 import { resolveConfig } from '../supervisor/config.ts';
 import type { Databases } from '../supervisor/databases.ts';
-import type { SessionCopy } from '../supervisor/deployments/change.ts';
+import type { WorkspaceCopy } from '../supervisor/deployments/change.ts';
 import { Deployments } from '../supervisor/deployments/deploy.ts';
 import { checkStore, openStore } from '../supervisor/deployments/store/open-store.ts';
 import type { Jobs } from '../supervisor/jobs/jobs.ts';
@@ -160,10 +160,10 @@ async function startIn(
     log,
   });
   await deployments.open();
-  /** What sessions were given of what was published. */
+  /** What workspaces were given of what was published. */
   const followed: string[] = [];
-  await deployments.followSessions(async (session, app, { commit, same }) => {
-    followed.push(`${session}/${app} ${commit} ${same ? 'same' : 'merged'}`);
+  await deployments.followWorkspaces(async (workspace, app, { commit, same }) => {
+    followed.push(`${workspace}/${app} ${commit} ${same ? 'same' : 'merged'}`);
     return true;
   });
   const upload = (archive: Buffer, options?: Parameters<Deployments['upload']>[2], id = 'notes') =>
@@ -184,8 +184,8 @@ async function startIn(
   };
 }
 
-/** A session for a publication. */
-export function sessionCopy(folder: string, base: string | null): SessionCopy {
+/** A workspace for a publication. */
+export function workspaceCopy(folder: string, base: string | null): WorkspaceCopy {
   return { id: 'mine', folder, base };
 }
 

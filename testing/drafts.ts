@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { pino } from 'pino';
-import { unknownSession } from '../protocol/ids.ts';
+import { unknownWorkspace } from '../protocol/ids.ts';
 import { damagedData } from '../storage/apps/app-data.ts';
 import { unknownApp } from '../storage/apps/registry.ts';
 import type { GitStoreServices } from '../supervisor/authoring/open-authoring.ts';
@@ -16,20 +16,20 @@ import { type Ending, serveExchanges } from './exchange-server.ts';
 import { TestGateway } from './gateway.ts';
 import { standIn } from './stand-in.ts';
 
-/** Sessions as folders: `<root>/<session>/<app>/`. */
-export class FolderSessions {
+/** Workspaces as folders: `<root>/<workspace>/<app>/`. */
+export class FolderWorkspaces {
   readonly #root: string;
-  #edited: (session: string, app: string) => void = () => {};
-  #closed: (session: string) => Promise<void> = async () => {};
+  #edited: (workspace: string, app: string) => void = () => {};
+  #closed: (workspace: string) => Promise<void> = async () => {};
 
   constructor(root: string) {
     this.#root = root;
   }
 
-  /** A session with these apps, or these files of an app written into it; null removes one. */
-  write(session: string, app: string, files: Record<string, string | Buffer | null>): void {
+  /** A workspace with these apps, or these files of an app written into it; null removes one. */
+  write(workspace: string, app: string, files: Record<string, string | Buffer | null>): void {
     for (const [name, content] of Object.entries(files)) {
-      const path = join(this.path(session, app), name);
+      const path = join(this.path(workspace, app), name);
       if (content === null) rmSync(path, { recursive: true });
       else {
         mkdirSync(dirname(path), { recursive: true });
@@ -39,47 +39,47 @@ export class FolderSessions {
   }
 
   /** The same through the gateway, which announces it. */
-  put(session: string, app: string, files: Record<string, string | Buffer | null>): void {
-    this.write(session, app, files);
-    this.#edited(session, app);
+  put(workspace: string, app: string, files: Record<string, string | Buffer | null>): void {
+    this.write(workspace, app, files);
+    this.#edited(workspace, app);
   }
 
-  async close(session: string): Promise<void> {
-    rmSync(join(this.#root, session), { recursive: true });
-    await this.#closed(session);
+  async close(workspace: string): Promise<void> {
+    rmSync(join(this.#root, workspace), { recursive: true });
+    await this.#closed(workspace);
   }
 
-  path(session: string, app: string): string {
-    return join(this.#root, session, app);
+  path(workspace: string, app: string): string {
+    return join(this.#root, workspace, app);
   }
 
-  async has(session: string): Promise<boolean> {
-    return existsSync(join(this.#root, session));
+  async has(workspace: string): Promise<boolean> {
+    return existsSync(join(this.#root, workspace));
   }
 
-  async folder(session: string, app: string): Promise<string> {
-    if (!(await this.has(session))) throw unknownSession(session);
-    if (!existsSync(this.path(session, app))) throw unknownApp(app);
-    return this.path(session, app);
+  async folder(workspace: string, app: string): Promise<string> {
+    if (!(await this.has(workspace))) throw unknownWorkspace(workspace);
+    if (!existsSync(this.path(workspace, app))) throw unknownApp(app);
+    return this.path(workspace, app);
   }
 
-  async apps(session: string): Promise<string[]> {
-    if (!(await this.has(session))) throw unknownSession(session);
-    return readdirSync(join(this.#root, session)).sort();
+  async apps(workspace: string): Promise<string[]> {
+    if (!(await this.has(workspace))) throw unknownWorkspace(workspace);
+    return readdirSync(join(this.#root, workspace)).sort();
   }
 
-  onEdited(told: (session: string, app: string) => void): void {
+  onEdited(told: (workspace: string, app: string) => void): void {
     this.#edited = told;
   }
 
-  onClosed(told: (session: string) => Promise<void>): void {
+  onClosed(told: (workspace: string) => Promise<void>): void {
     this.#closed = told;
   }
 }
 
 export type DraftGateway = {
   gateway: TestGateway;
-  sessions: FolderSessions;
+  workspaces: FolderWorkspaces;
   dataDir: string;
   /** Those of the running gateway. */
   changes(): ChangeStreams;
@@ -93,7 +93,7 @@ export type DraftGateway = {
 export async function startDrafts(): Promise<DraftGateway> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-drafts-'));
   const dataDir = join(folder, 'data');
-  const sessions = new FolderSessions(join(dataDir, 'apps', '_sessions'));
+  const workspaces = new FolderWorkspaces(join(dataDir, 'apps', '_sessions'));
   const gateway = new TestGateway(dataDir, []);
   const ends: (() => unknown)[] = [];
   const ending: Ending = { after: (end) => ends.push(end), diagnostic: console.error };
@@ -114,7 +114,7 @@ export async function startDrafts(): Promise<DraftGateway> {
     const { services, jobs } = parts;
     const { tree, layout } = services;
     const databases = new Databases(tree, layout, async (key, damage) => damagedData(key, damage));
-    drafts = new Drafts({ ...services, source: standIn(sessions), databases, jobs });
+    drafts = new Drafts({ ...services, source: standIn(workspaces), databases, jobs });
     services.gitStore = { drafts } as GitStoreServices;
     changes = services.changes;
     await drafts.open();
@@ -126,7 +126,7 @@ export async function startDrafts(): Promise<DraftGateway> {
   await start();
   return {
     gateway,
-    sessions,
+    workspaces,
     dataDir,
     changes: () => changes as ChangeStreams,
     drafts: () => drafts as Drafts,

@@ -37,7 +37,7 @@ async function must(answer: Promise<Answer>): Promise<Answer> {
   return given;
 }
 
-/** Two versions of an app with data, settings, a secret, a file, a run with state, and a token; on the git store a session. */
+/** Two versions of an app with data, settings, a secret, a file, a run with state, and a token; on the git store a workspace. */
 export async function fill(gateway: TestGateway): Promise<void> {
   for (const version of ['1.0.0', '1.1.0']) await must(gateway.upload('shop', source(version)));
   for (const text of ['Milk', 'Bread', 'Ünïcode ✓']) await must(gateway.write('shop', 'add', { text }));
@@ -46,8 +46,8 @@ export async function fill(gateway: TestGateway): Promise<void> {
   await must(gateway.call('PUT', '/svc/shop/_blobs', { body: PHOTO, headers: { 'content-type': 'image/jpeg' } }));
   await must(gateway.call('POST', '/svc/_automations/shop/count/run?wait=1', { body: {} }));
   await must(gateway.call('POST', '/svc/_tokens', { body: { name: 'reader', apps: ['shop'], tools: 'read' } }));
-  const session = await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 'draft' } });
-  if (session.status === 201)
+  const workspace = await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 'draft' } });
+  if (workspace.status === 201)
     await must(gateway.call('PUT', '/svc/_sessions/draft/apps/shop/files/note.txt', { body: 'not published yet' }));
 }
 

@@ -39,9 +39,9 @@ export async function startWriter(t: TestContext): Promise<TestWriter> {
     folder,
     client: (name) => {
       const ticket = writer.ticketFor(name, folder);
-      const client = new DbClient((handlers, session) => {
+      const client = new DbClient((handlers, connectionId) => {
         const link = new Link(connect(writer.socket), handlers);
-        link.send([Kind.hello, ticket, session]);
+        link.send([Kind.hello, ticket, connectionId]);
         return link;
       });
       t.after(() => client.end());

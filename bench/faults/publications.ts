@@ -1,4 +1,4 @@
-/** Publications made one after the other from one session, on a disk that fails: what was acknowledged must be there afterwards. */
+/** Publications made one after the other from one workspace, on a disk that fails: what was acknowledged must be there afterwards. */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { appOf } from '../../testing/apps.ts';
@@ -9,7 +9,7 @@ import { git } from './stored.ts';
 import { Subject } from './subject.ts';
 
 const APP = 'book';
-const SESSION = 'author';
+const WORKSPACE = 'author';
 
 /** Its query answers which text is live. Each fifth brings a migration, which the query counts. */
 const migrationsOf = (text: number): number => Math.ceil((text + 1) / 5);
@@ -32,11 +32,11 @@ export class Publications extends Client {
     return this.#acknowledged.size;
   }
 
-  /** The session and the first version; the disk is well. */
+  /** The workspace and the first version; the disk is well. */
   async begin(): Promise<void> {
     const gateway = this.gateway;
     await gateway.install(APP, appOf(APP, { queries: { state: query(0) }, migrations: [stepOf(1)] }));
-    const opened = await gateway.call('POST', '/svc/_sessions', { body: { sessionId: SESSION } });
+    const opened = await gateway.call('POST', '/svc/_sessions', { body: { sessionId: WORKSPACE } });
     if (opened.status !== 201) throw new Error(opened.text);
     this.#acknowledged.set(1, 0);
     this.#live.acknowledged = 0;
@@ -51,7 +51,7 @@ export class Publications extends Client {
   /** Nothing may be under way, and the disk is well: one more is published, and everything acknowledged is there. */
   async check(): Promise<string[]> {
     const gateway = this.gateway;
-    // One after a publication whose outcome was not told is refused, and its session then brought up to date.
+    // One after a publication whose outcome was not told is refused, and its workspace then brought up to date.
     const isPublished = (await this.#publish(true)) || (await this.#publish(true));
     const violations = this.violations.splice(0);
     if (!isPublished) violations.push(`With a disk that is well nothing is published: ${this.#last}`);
@@ -71,11 +71,11 @@ export class Publications extends Client {
     if (git(repository, 'show', `main:apps/${APP}/queries/state.js`) !== fileOf(this.#live.acknowledged))
       violations.push(`main does not have what was published last.`);
     const namesIn = (folder: string) => readdirSync(join(gateway.dataDir, folder));
-    const sessionNames = namesIn('code-store/worktrees/sessions').filter((one) => one !== SESSION);
-    for (const name of [...namesIn('journal'), ...sessionNames]) violations.push(`${name} was left behind.`);
-    const sessions = (await gateway.call('GET', '/svc/_sessions')).json as { sessionId: string; damaged?: string }[];
-    if (sessions.length !== 1 || sessions[0]?.damaged !== undefined)
-      violations.push(`The sessions are ${JSON.stringify(sessions)}.`);
+    const workspaceNames = namesIn('code-store/worktrees/sessions').filter((one) => one !== WORKSPACE);
+    for (const name of [...namesIn('journal'), ...workspaceNames]) violations.push(`${name} was left behind.`);
+    const workspaces = (await gateway.call('GET', '/svc/_sessions')).json as { sessionId: string; damaged?: string }[];
+    if (workspaces.length !== 1 || workspaces[0]?.damaged !== undefined)
+      violations.push(`The workspaces are ${JSON.stringify(workspaces)}.`);
     return violations;
   }
 
@@ -88,7 +88,7 @@ export class Publications extends Client {
     for (let step = 1; step <= migrationsOf(text); step++)
       if (!(await this.#put(`migrations/${String(step).padStart(4, '0')}_step.sql`, stepOf(step)))) return false;
     if (!(await this.#put('queries/state.js', fileOf(text)))) return false;
-    const path = `/svc/_sessions/${SESSION}/publish`;
+    const path = `/svc/_sessions/${WORKSPACE}/publish`;
     const answer = await this.#asked('A publication', 'POST', path, { app: APP });
     this.outcomes.count(outcomeOf(answer));
     const isDone = answer?.status === 201;
@@ -105,7 +105,7 @@ export class Publications extends Client {
     if (answer.status === 409) {
       // A publication whose outcome nobody was told may be in the way; nothing else is. The next text replaces the marked lines.
       if (!this.#isUntold) this.violations.push(`Without another publication one was answered ${answer.text}`);
-      await this.#asked('An update', 'POST', `/svc/_sessions/${SESSION}/apps/${APP}/update`, undefined);
+      await this.#asked('An update', 'POST', `/svc/_sessions/${WORKSPACE}/apps/${APP}/update`, undefined);
     }
     await this.#look();
     return isDone;
@@ -126,8 +126,8 @@ export class Publications extends Client {
   }
 
   async #put(path: string, content: string): Promise<boolean> {
-    const at = `/svc/_sessions/${SESSION}/apps/${APP}/files/${path}`;
-    const answer = await this.#asked('A file of a session', 'PUT', at, Buffer.from(content));
+    const at = `/svc/_sessions/${WORKSPACE}/apps/${APP}/files/${path}`;
+    const answer = await this.#asked('A file of a workspace', 'PUT', at, Buffer.from(content));
     return answer !== null && answer.status < 300;
   }
 

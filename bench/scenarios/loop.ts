@@ -206,7 +206,7 @@ function addressOf(path: string, names: Names): string {
     .replace(/\/\*$/, '/index.html');
 }
 
-/** Everything large at once: an app, its files, a run with its nodes, a session. */
+/** Everything large at once: an app, its files, a run with its nodes, a workspace. */
 async function fillAuthoring(daemon: Daemon, smoke: boolean): Promise<Place> {
   const call = async (method: string, path: string, body?: unknown): Promise<Record<string, string>> =>
     (await daemon.request(method, path, body === undefined ? undefined : JSON.stringify(body))).json() as never;

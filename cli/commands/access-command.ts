@@ -22,14 +22,14 @@ export async function open(context: CommandContext): Promise<void> {
   const { args, terminal, connect } = context;
   const client = connect();
   const app = args.optionalAt(0);
-  const session = args.text('session');
-  if (session !== undefined && app === undefined) throw new UsageError('Name the app whose draft to open.');
+  const workspace = args.text('workspace');
+  if (workspace !== undefined && app === undefined) throw new UsageError('Name the app whose draft to open.');
   // An error here lists the apps that exist; the browser would only show an error page.
   if (app !== undefined)
-    await (session === undefined
+    await (workspace === undefined
       ? client.call('GET /svc/_apps/:id', { params: { id: app } })
-      : client.call('GET /svc/_sessions/:sid/apps/:id/files', { params: { sid: session, id: app } }));
-  const page = app === undefined ? undefined : { app, ...(session && { session }) };
+      : client.call('GET /svc/_sessions/:sid/apps/:id/files', { params: { sid: workspace, id: app } }));
+  const page = app === undefined ? undefined : { app, ...(workspace && { workspace }) };
   if (args.has('qr')) return openOnPhone(context, client, page);
   const link = await makeLink(client, page);
   terminal.answer(link, () => {

@@ -102,7 +102,7 @@ const CASES: [line: string, routes: Routes, names: string[], columns: number][] 
     80,
   ],
   [
-    'sessions',
+    'workspaces',
     {
       'GET /svc/_sessions?limit=500': {
         json: [{ sessionId: 's08b350ba67637bf8', apps: ['kanban', 'notes', 'todos'], touchedAt: NOW, createdAt: NOW }],

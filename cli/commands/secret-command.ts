@@ -29,7 +29,7 @@ async function set(context: CommandContext): Promise<void> {
   });
   if (value.length < LIMITS.secretHiddenChars)
     terminal.warn(`Values under ${LIMITS.secretHiddenChars} characters are not taken out of logs and results.`);
-  if (args.text('session') !== undefined) terminal.hint('It stays in the draft; publishing does not copy it.');
+  if (args.text('workspace') !== undefined) terminal.hint('It stays in the draft; publishing does not copy it.');
 }
 
 async function list(context: CommandContext): Promise<void> {
@@ -46,20 +46,20 @@ async function removeSecret(context: CommandContext): Promise<void> {
   });
 }
 
-/** The app, and the session whose draft of it is meant. */
+/** The app, and the workspace whose draft of it is meant. */
 function scopeOf({ args }: CommandContext): string[] {
-  return [args.at(1), ...args.list('session').slice(-1)];
+  return [args.at(1), ...args.list('workspace').slice(-1)];
 }
 
 function paramsOf({ args }: CommandContext): { id: string; sid: string | undefined; name: string } {
   const name = args.wordAt(2, 'svc secret', '<name>', 'Such as: STRIPE_KEY');
-  return { id: args.at(1), sid: args.text('session'), name };
+  return { id: args.at(1), sid: args.text('workspace'), name };
 }
 
 function ownerOf({ args, terminal }: CommandContext): string {
   const app = terminal.style('bold', args.at(1));
-  const session = args.text('session');
-  return session === undefined ? app : `the draft of ${app} in ${session}`;
+  const workspace = args.text('workspace');
+  return workspace === undefined ? app : `the draft of ${app} in ${workspace}`;
 }
 
 /** The value that a person types unseen, or standard input without a final line end. */

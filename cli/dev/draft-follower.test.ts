@@ -19,7 +19,7 @@ async function follower(t: TestContext, routes: Routes, onSync: () => void) {
   let [syncs, clients] = [0, 0];
   const draft = new DraftFollower({
     connect: () => new Client({ url, urlFrom: 'the test', token: `${clients++}${TOKEN}`, tokenFrom: 'the test' }),
-    session: 's1',
+    workspace: 's1',
     app: 'notes',
     folder,
     tell: (event) => void told.push(event),

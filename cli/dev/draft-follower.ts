@@ -15,7 +15,7 @@ import type { Client } from '../gateway/client.ts';
 import { describeApp } from '../gateway/descriptions.ts';
 import { findPages, makeLink, openBrowser } from '../gateway/page-links.ts';
 import { find } from '../resource.ts';
-import { SESSIONS } from '../resources.ts';
+import { WORKSPACES } from '../resources.ts';
 import type { LogEntry } from '../terminal/log-entry.ts';
 import type { Progress } from '../terminal/terminal.ts';
 import { scanAppFolder } from './app-folder.ts';
@@ -42,8 +42,8 @@ export type DraftEvent =
 type DraftOptions = {
   /** The client for the gateway; with `again`, it looks for the gateway again. */
   connect(again?: boolean): Client;
-  session: string;
-  /** Of the session, for people; undefined leaves the one that it has. */
+  workspace: string;
+  /** Of the workspace, for people; undefined leaves the one that it has. */
   name?: string | undefined;
   app: string;
   folder: string;
@@ -57,16 +57,16 @@ export class DraftFollower {
   readonly #files: FolderSync;
   readonly #known: KnownModules = new Map();
   #client: Client;
-  /** When the session was made; another time is another session. */
+  /** When the workspace was made; another time is another workspace. */
   #createdAt = 0;
   #lost = false;
-  /** A stream ended: the gateway may have gone, or the session was closed. */
+  /** A stream ended: the gateway may have gone, or the workspace was closed. */
   #unsure = false;
-  /** The version that the session's files came from, as far as it is known. */
+  /** The version that the workspace's files came from, as far as it is known. */
   #version: string | null = null;
   /** The folder does not say what it is. */
   #isUnsaid = true;
-  /** The session was made for this folder: what it had before is no one's. */
+  /** The workspace was made for this folder: what it had before is no one's. */
   #isBlank = false;
   /** The last reported fault. */
   #fault: { event: 'broken' | 'unfit'; text: string } | null = null;
@@ -74,22 +74,22 @@ export class DraftFollower {
   #warned = '[]';
 
   constructor(options: DraftOptions) {
-    const { session, app, folder } = options;
+    const { workspace, app, folder } = options;
     this.#options = options;
-    this.#files = new FolderSync(session, app, folder);
+    this.#files = new FolderSync(workspace, app, folder);
     this.#client = options.connect();
   }
 
   /** The address of the draft's page. */
   async preview(): Promise<string> {
-    const { session, app } = this.#options;
-    return (await findPages(this.#client))({ session, app });
+    const { workspace, app } = this.#options;
+    return (await findPages(this.#client))({ workspace, app });
   }
 
   /** Opens the draft's page in the browser, and signs it in. */
   async openPreview(platform: NodeJS.Platform): Promise<void> {
-    const { session, app } = this.#options;
-    const { url } = await makeLink(this.#client, { session, app });
+    const { workspace, app } = this.#options;
+    const { url } = await makeLink(this.#client, { workspace, app });
     openBrowser(url, this.#client, platform);
   }
 
@@ -98,17 +98,17 @@ export class DraftFollower {
     return !this.#lost && this.#fault?.event !== 'broken';
   }
 
-  /** Opens the session unless it is open, names it, and creates the app in it unless it is published. */
+  /** Opens the workspace unless it is open, names it, and creates the app in it unless it is published. */
   async open(): Promise<void> {
-    const { session, name, app } = this.#options;
-    const row = await find(this.#client, SESSIONS, session);
-    if (row === undefined) await this.#client.call('POST /svc/_sessions', { body: { sessionId: session, name } });
+    const { workspace, name, app } = this.#options;
+    const row = await find(this.#client, WORKSPACES, workspace);
+    if (row === undefined) await this.#client.call('POST /svc/_sessions', { body: { sessionId: workspace, name } });
     else if (name !== undefined && name !== row.name)
-      await this.#client.call('PATCH /svc/_sessions/:sid', { params: { sid: session }, body: { name } });
-    this.#createdAt = (await find(this.#client, SESSIONS, session))?.createdAt ?? 0;
+      await this.#client.call('PATCH /svc/_sessions/:sid', { params: { sid: workspace }, body: { name } });
+    this.#createdAt = (await find(this.#client, WORKSPACES, workspace))?.createdAt ?? 0;
     try {
       // It starts as a blank app; the first sync replaces its files.
-      await this.#client.call('POST /svc/_apps', { body: { id: app, sessionId: session } });
+      await this.#client.call('POST /svc/_apps', { body: { id: app, sessionId: workspace } });
       this.#isBlank = true;
     } catch (error) {
       if (!(error instanceof GatewayError && error.code === 'CONFLICT')) throw error;
@@ -128,10 +128,10 @@ export class DraftFollower {
       await noteVersion(this.#client, folder, { app, version: counted });
   }
 
-  /** Of the session's files of the app; says it first, if given. Null where it is not known, as to an older gateway. */
+  /** Of the workspace's files of the app; says it first, if given. Null where it is not known, as to an older gateway. */
   async #base(said?: { version: string; folder: string }): Promise<string | null> {
-    const { session, app } = this.#options;
-    const params = { sid: session, id: app };
+    const { workspace, app } = this.#options;
+    const params = { sid: workspace, id: app };
     try {
       const base = said
         ? await this.#client.call('PUT /svc/_sessions/:sid/apps/:id/base', { params, body: said })
@@ -143,7 +143,7 @@ export class DraftFollower {
     }
   }
 
-  /** Notes what the folder is once the session was published or updated, or where both had the `same` files from the beginning. */
+  /** Notes what the folder is once the workspace was published or updated, or where both had the `same` files from the beginning. */
   async #noteVersion(same: boolean): Promise<void> {
     const { app, folder } = this.#options;
     const version = await this.#base();
@@ -157,7 +157,7 @@ export class DraftFollower {
   /**
    * Sends edits and checks the draft; reports a fault and resolves with false. If `isMore` says that there is more to
    * send, the rest of the check is left to the next update. Rejects with errors that another update cannot fix: the
-   * session was closed, the token is refused.
+   * workspace was closed, the token is refused.
    */
   async update(isMore: () => boolean = () => false): Promise<boolean> {
     for (let start = 1; ; start++) {
@@ -210,10 +210,10 @@ export class DraftFollower {
 
   /** Why publishing would refuse a draft that works; rejects if the draft does not work. */
   async #look({ files, bundles }: Pick<Synced, 'files' | 'bundles'>, isMore: () => boolean): Promise<ErrorBody | null> {
-    const { folder, app, session } = this.#options;
+    const { folder, app, workspace } = this.#options;
     const unparsed = await checkSyntax(folder, files);
     if (unparsed !== null) throw new GatewayError(400, unparsed);
-    const described = await describeApp(this.#client, app, session);
+    const described = await describeApp(this.#client, app, workspace);
     const used = new Set<string>();
     const fault = await checkRules(folder, this.#known, described, files, isMore, bundles, used);
     // A check that ended early has not seen what the other handlers import.
@@ -249,9 +249,9 @@ export class DraftFollower {
 
   /** Reports the draft's log, and calls `edited` when somebody else edits it. Resolves when `signal` aborts. */
   async follow(signal: AbortSignal, edited: () => void): Promise<void> {
-    const { app, session, tell } = this.#options;
-    const logs = addressOf('GET /svc/_logs', { params: { sid: session }, query: { app, follow: '1' } });
-    const changes = addressOf('GET /svc/:id/_changes', { params: { sid: session, id: app } });
+    const { app, workspace, tell } = this.#options;
+    const logs = addressOf('GET /svc/_logs', { params: { sid: workspace }, query: { app, follow: '1' } });
+    const changes = addressOf('GET /svc/:id/_changes', { params: { sid: workspace, id: app } });
     await Promise.all([
       this.#hear(logs, signal, edited, ({ event, data }) => {
         if (event !== 'log') return;
@@ -291,12 +291,12 @@ export class DraftFollower {
     this.#lost = true;
   }
 
-  /** Looks for the gateway and the session again. Rejects with `UnreachableError` while no gateway is found. */
+  /** Looks for the gateway and the workspace again. Rejects with `UnreachableError` while no gateway is found. */
   async #find(): Promise<void> {
-    const { session, connect } = this.#options;
+    const { workspace, connect } = this.#options;
     const { url } = this.#client;
     this.#client = connect(true);
-    const row = await find(this.#client, SESSIONS, session);
+    const row = await find(this.#client, WORKSPACES, workspace);
     if (row === undefined) throw new GatewayError(404, { code: 'UNKNOWN_SESSION', message: '' });
     if (row.createdAt !== null && row.createdAt !== this.#createdAt) this.#files.forget();
     this.#createdAt = row.createdAt ?? this.#createdAt;
@@ -340,9 +340,9 @@ export class DraftFollower {
 
   #closed(error: unknown): unknown {
     if (!(error instanceof GatewayError && error.code === 'UNKNOWN_SESSION')) return error;
-    const { session } = this.#options;
+    const { workspace } = this.#options;
     return new CommandError(
-      `The session ${session} was closed; the folder is unchanged.`,
+      `The workspace ${workspace} was closed; the folder is unchanged.`,
       'Open it again: svc dev <dir>',
     );
   }

@@ -29,7 +29,7 @@ const PREFIX = '/svc/_sessions/s1/apps/notes/files';
  * `requests` are the methods of those that came; the connection of those in `failing` ends. `onFetch` is called before a file
  * is answered.
  */
-type Session = {
+type Workspace = {
   client: Client;
   files: Map<string, string>;
   refused: Set<string>;
@@ -39,10 +39,10 @@ type Session = {
 };
 
 /**
- * The files of a session as a gateway has them; those named in `refused` are not taken, nor an archive with one of them. Writes
+ * The files of a workspace as a gateway has them; those named in `refused` are not taken, nor an archive with one of them. Writes
  * are answered `together`. Without `archives` it is a gateway that takes none.
  */
-async function session(t: TestContext, { together = 1, archives = true } = {}): Promise<Session> {
+async function workspace(t: TestContext, { together = 1, archives = true } = {}): Promise<Workspace> {
   const files = new Map<string, string>();
   const requests: string[] = [];
   const failing = new Set<string>();
@@ -90,7 +90,7 @@ async function session(t: TestContext, { together = 1, archives = true } = {}): 
   t.after(() => server.close());
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const client = new Client({ url, urlFrom: '', token: undefined, tokenFrom: '' });
-  const it: Session = { client, files, refused, requests, failing, onFetch: () => {} };
+  const it: Workspace = { client, files, refused, requests, failing, onFetch: () => {} };
   return it;
 }
 
@@ -127,8 +127,8 @@ async function synced(sync: FolderSync, client: Client): Promise<Synced['result'
   return result;
 }
 
-test('the session becomes equal to the folder; equal files are not sent again', async (t) => {
-  const { client, files } = await session(t);
+test('the workspace becomes equal to the folder; equal files are not sent again', async (t) => {
+  const { client, files } = await workspace(t);
   files.set('app.json', 'of the blank app').set('old.css', '');
   const folder = temporaryFolder(t);
   write(folder, { 'app.json': '{}', 'queries/list.js': 'a', '.env': 'SECRET', 'list.js~': '', 'draft.swp': '' });
@@ -143,8 +143,8 @@ test('the session becomes equal to the folder; equal files are not sent again', 
   assert.deepEqual(renamed, { ...NOTHING, written: ['lib/list.js'], deleted: ['queries/list.js'] });
 });
 
-test("others' changes in the session are copied to the folder, unless the same file was edited locally", async (t) => {
-  const { client, files } = await session(t);
+test("others' changes in the workspace are copied to the folder, unless the same file was edited locally", async (t) => {
+  const { client, files } = await workspace(t);
   const folder = temporaryFolder(t);
   write(folder, { 'app.json': '{}', 'style.css': 'a', 'app.js': 'a' });
   const sync = new FolderSync('s1', 'notes', folder);
@@ -164,14 +164,14 @@ test("others' changes in the session are copied to the folder, unless the same f
   assert.equal(files.get('app.js'), 'mine');
   assert.equal(readFileSync(join(folder, 'app.json'), 'utf8'), '{}', 'no file of the folder is lost');
 
-  files.set('style.css', 'of another session');
+  files.set('style.css', 'of another workspace');
   sync.forget();
   assert.deepEqual(await synced(sync, client), { ...NOTHING, written: ['app.json', 'style.css'] });
   assert.equal(files.get('style.css'), 'merged');
 });
 
-test('a file that is saved while the session’s is fetched stays, and is sent', async (t) => {
-  const it = await session(t);
+test('a file that is saved while the workspace’s is fetched stays, and is sent', async (t) => {
+  const it = await workspace(t);
   const { client, files } = it;
   const folder = temporaryFolder(t);
   write(folder, { 'app.json': '{}', 'style.css': 'a' });
@@ -192,7 +192,7 @@ test('a file that is saved while the session’s is fetched stays, and is sent',
 });
 
 test('a file that is new here since the folder was scanned stays', async (t) => {
-  const it = await session(t);
+  const it = await workspace(t);
   const { client, files } = it;
   const folder = temporaryFolder(t);
   write(folder, { 'app.json': '{}', 'a.css': 'a' });
@@ -208,7 +208,7 @@ test('a file that is new here since the folder was scanned stays', async (t) => 
 });
 
 test('a refused file does not stop the others', async (t) => {
-  const { client, files, refused } = await session(t);
+  const { client, files, refused } = await workspace(t);
   const folder = temporaryFolder(t);
   write(folder, { 'a.js': 'a', 'b.js': 'b', 'c.js': 'c' });
   refused.add('b.js');
@@ -224,8 +224,8 @@ test('a refused file does not stop the others', async (t) => {
   assert.deepEqual(await synced(sync, client), { ...NOTHING, written: ['b.js'] });
 });
 
-test('a file that others delete in the session stays deleted there until it is edited locally', async (t) => {
-  const { client, files } = await session(t);
+test('a file that others delete in the workspace stays deleted there until it is edited locally', async (t) => {
+  const { client, files } = await workspace(t);
   const folder = temporaryFolder(t);
   write(folder, { 'app.json': '{}', 'old.md': 'old', 'older.md': 'older' });
   const sync = new FolderSync('s1', 'notes', folder);
@@ -248,7 +248,7 @@ test('a file that others delete in the session stays deleted there until it is e
 });
 
 test('a file that is too large or unreadable is named, and does not stop the others', async (t) => {
-  const { client, files } = await session(t);
+  const { client, files } = await workspace(t);
   const folder = temporaryFolder(t);
   write(folder, { 'a.txt': 'a', 'large.txt': '', 'secret.txt': 's', 'z.txt': 'z' });
   truncateSync(join(folder, 'large.txt'), 5 * 1024 * 1024 + 1);
@@ -266,8 +266,8 @@ test('a file that is too large or unreadable is named, and does not stop the oth
   );
 });
 
-test('a file of the session that cannot be written is named, and does not stop the others', async (t) => {
-  const { client, files } = await session(t);
+test('a file of the workspace that cannot be written is named, and does not stop the others', async (t) => {
+  const { client, files } = await workspace(t);
   const folder = temporaryFolder(t);
   write(folder, { 'css/style.css': 'a', 'a.txt': 'a', lib: 'a file' });
   const sync = new FolderSync('s1', 'notes', folder);
@@ -292,7 +292,7 @@ test('a file of the session that cannot be written is named, and does not stop t
 const NAMES = Array.from({ length: 40 }, (_, n) => `${String(n).padStart(2, '0')}.txt`);
 
 test('many files are sent in one request, and progress is reported', async (t) => {
-  const { client, files, requests } = await session(t);
+  const { client, files, requests } = await workspace(t);
   const folder = temporaryFolder(t);
   write(folder, Object.fromEntries(NAMES.map((name) => [name, name])));
   const heard: [number, number][] = [];
@@ -313,7 +313,7 @@ test('many files are sent in one request, and progress is reported', async (t) =
 });
 
 test('of many files, those that an archive may not hold are sent one by one', async (t) => {
-  const { client, files, refused, requests } = await session(t);
+  const { client, files, refused, requests } = await workspace(t);
   const folder = temporaryFolder(t);
   write(folder, Object.fromEntries([...NAMES, 'a.TXT', 'A.txt'].map((name) => [name, name])));
   refused.add('a.TXT');
@@ -328,7 +328,7 @@ test('of many files, those that an archive may not hold are sent one by one', as
 
 test('a refused archive is sent file by file, as to a gateway that takes no archives', async (t) => {
   for (const archives of [true, false]) {
-    const { client, files, refused, requests } = await session(t, { archives });
+    const { client, files, refused, requests } = await workspace(t, { archives });
     const folder = temporaryFolder(t);
     write(folder, Object.fromEntries(NAMES.map((name) => [name, name])));
     refused.add('07.txt');
@@ -342,7 +342,7 @@ test('a refused archive is sent file by file, as to a gateway that takes no arch
 });
 
 test('a gateway that stops while it gets many files has all of them after the next sync', async (t) => {
-  const { client, files, requests, failing } = await session(t);
+  const { client, files, requests, failing } = await workspace(t);
   const folder = temporaryFolder(t);
   write(folder, Object.fromEntries(NAMES.map((name) => [name, name])));
   const sync = new FolderSync('s1', 'notes', folder);
@@ -357,7 +357,7 @@ test('a gateway that stops while it gets many files has all of them after the ne
 });
 
 test('single files are sent four at the same time', { timeout: 20_000 }, async (t) => {
-  const { client, files } = await session(t, { together: 4, archives: false });
+  const { client, files } = await workspace(t, { together: 4, archives: false });
   const folder = temporaryFolder(t);
   write(folder, Object.fromEntries(NAMES.map((name) => [name, name])));
   const { result } = await new FolderSync('s1', 'notes', folder).sync(client);
@@ -372,8 +372,8 @@ test('an error that is not about a single file ends the sync', async (t) => {
   await assert.rejects(new FolderSync('s1', 'notes', folder).sync(client), UnreachableError);
 });
 
-test('a missing folder deletes nothing from the session', async (t) => {
-  const { client, files } = await session(t);
+test('a missing folder deletes nothing from the workspace', async (t) => {
+  const { client, files } = await workspace(t);
   const folder = join(temporaryFolder(t), 'notes');
   write(folder, { 'a.js': 'a' });
   const sync = new FolderSync('s1', 'notes', folder);

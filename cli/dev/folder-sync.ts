@@ -1,5 +1,5 @@
 /**
- * Keeps the files of an app in a session equal to a local folder. Others may edit the session too (a publication that
+ * Keeps the files of an app in a workspace equal to a local folder. Others may edit the workspace too (a publication that
  * merged, an agent): a file that is unchanged here takes their text. Where both changed one, the local one wins. One that they
  * deleted stays in the folder, and is sent again only after a local edit.
  */
@@ -28,7 +28,7 @@ const AT_ONCE = 4;
 const TOGETHER_FROM = 8;
 
 /**
- * `written` and `deleted` in the session, `taken` from it; `overwritten` are those of `written` that somebody else had changed
+ * `written` and `deleted` in the workspace, `taken` from it; `overwritten` are those of `written` that somebody else had changed
  * there. `gone` are local files that somebody deleted there, each reported once.
  */
 export type SyncResult = Record<'written' | 'deleted' | 'taken' | 'overwritten' | 'gone', string[]>;
@@ -46,7 +46,7 @@ type Outcome = keyof SyncResult | null;
 type LocalFile = { path: string; bytes: Buffer };
 
 export class FolderSync {
-  /** The app in the session. */
+  /** The app in the workspace. */
   readonly #draft: { sid: string; id: string };
   readonly #folder: string;
   readonly #packages: Packages;
@@ -54,20 +54,20 @@ export class FolderSync {
   #bundles: BundleFiles = new Map();
   /** The files that both sides last had in common: path → git's id of the content. */
   readonly #common = new Map<string, string>();
-  /** Local files that the session no longer has. */
+  /** Local files that the workspace no longer has. */
   readonly #gone = new Set<string>();
-  /** Where the session's files go. */
+  /** Where the workspace's files go. */
   #received: ReceivedFiles;
   #agreed = false;
 
-  constructor(session: string, app: string, folder: string) {
-    this.#draft = { sid: session, id: app };
+  constructor(workspace: string, app: string, folder: string) {
+    this.#draft = { sid: workspace, id: app };
     this.#folder = folder;
     this.#received = new ReceivedFiles(folder);
     this.#packages = new Packages(folder);
   }
 
-  /** For another session of the same name: nothing is taken from it before the first sync. */
+  /** For another workspace of the same name: nothing is taken from it before the first sync. */
   forget(): void {
     this.#common.clear();
     this.#gone.clear();
@@ -82,7 +82,7 @@ export class FolderSync {
     if (!statSync(this.#folder, { throwIfNoEntry: false })?.isDirectory())
       throw new CommandError(
         'The folder is gone.',
-        'The session keeps its files. Syncing continues when the folder is back.',
+        'The workspace keeps its files. Syncing continues when the folder is back.',
       );
     const there = await this.#list(client);
     const scanned = scanAppFolder(this.#folder);
@@ -151,7 +151,7 @@ export class FolderSync {
     return { ...this.#draft, '*': path };
   }
 
-  /** What to do about a file whose content is `here`; `there` is its content in the session. */
+  /** What to do about a file whose content is `here`; `there` is its content in the workspace. */
   #reconcile(
     client: Client,
     path: string,
@@ -167,7 +167,7 @@ export class FolderSync {
   }
 
   /**
-   * Sends many files in one request, and reports for each what the session has of it now. Returns those to send one by
+   * Sends many files in one request, and reports for each what the workspace has of it now. Returns those to send one by
    * one: a small number of files, those that an archive may not hold, and all if the gateway refuses the archive,
    * because single requests show which file is at fault.
    */
@@ -202,7 +202,7 @@ export class FolderSync {
     return this.#keep(path, sha, overwrites ? 'overwritten' : 'written');
   }
 
-  /** A file that only the session had when the folder was scanned. The next sync finds one that is new here. */
+  /** A file that only the workspace had when the folder was scanned. The next sync finds one that is new here. */
   async #follow(client: Client, path: string, sha: string): Promise<Outcome> {
     if (!this.#changedThere(path, sha)) return this.#delete(client, path);
     if (isLeftOut(path)) return null;
@@ -217,7 +217,7 @@ export class FolderSync {
     return this.#agreed && this.#common.get(path) !== sha;
   }
 
-  /** What the session has, by its list, or by another one when it has changed since. */
+  /** What the workspace has, by its list, or by another one when it has changed since. */
   async #fetch(client: Client, path: string, sha: string): Promise<Buffer> {
     const bytes = await client.bytesOf(
       requestOf('GET /svc/_sessions/:sid/apps/:id/files/*', { params: this.#at(path) }),
@@ -227,8 +227,8 @@ export class FolderSync {
   }
 
   /**
-   * Gives the folder what the session has, unless the local file was edited meanwhile. `here` is what it was, null for none;
-   * `there` what the session has.
+   * Gives the folder what the workspace has, unless the local file was edited meanwhile. `here` is what it was, null for none;
+   * `there` what the workspace has.
    */
   async #take(client: Client, path: string, here: string | null, there: string): Promise<Outcome | 'edited'> {
     const file = this.#received.place(path);
@@ -327,7 +327,7 @@ export function isPassing(error: unknown): boolean {
   return error instanceof UnreachableError || (error instanceof GatewayError && error.code === 'OVERLOADED');
 }
 
-/** No file can be sent any more: the session was closed, or the token is refused. */
+/** No file can be sent any more: the workspace was closed, or the token is refused. */
 export function isFinal(error: unknown): boolean {
   if (!(error instanceof GatewayError)) return false;
   return error.status === 401 || error.status === 403 || error.code === 'UNKNOWN_SESSION';

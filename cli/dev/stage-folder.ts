@@ -1,4 +1,4 @@
-/** Copies an app folder into a session, like `svc dev --once`, to publish it from there. */
+/** Copies an app folder into a workspace, like `svc dev --once`, to publish it from there. */
 import type { ErrorBody } from '../../protocol/errors.ts';
 import { GatewayError } from '../../protocol/http/gateway-error.ts';
 import type { CommandContext } from '../command.ts';
@@ -10,27 +10,27 @@ import { confirmOlder, mayReplace, readOrigin, versionsOf } from './folder-origi
 /** A sync that takes longer shows its progress, in milliseconds. */
 export const UNSEEN_MS = 300;
 
-/** The session of a folder's app, unless one is named. */
-export function sessionOf(app: string, named: string | undefined): string {
+/** The workspace of a folder's app, unless one is named. */
+export function workspaceOf(app: string, named: string | undefined): string {
   return named ?? `dev-${app}`.slice(0, 64);
 }
 
 /**
- * Returns the app, the session that has its files now, and what follows the folder; `taken` are the files that it took from the
- * session so far. Throws the error that publishing would end with,
+ * Returns the app, the workspace that has its files now, and what follows the folder; `taken` are the files that it took from the
+ * workspace so far. Throws the error that publishing would end with,
  * and `WOULD_REPLACE` unless a person agrees to publish the files of an older version.
  */
 export async function stageFolder(
   context: CommandContext,
   folder: string,
-): Promise<{ app: string; session: string; draft: DraftFollower; taken: string[] }> {
+): Promise<{ app: string; workspace: string; draft: DraftFollower; taken: string[] }> {
   const { connect, terminal, args, subject } = context;
   const app = readAppId(folder);
   subject.app = app;
   const shown = shortPath(folder, context);
   // Without a slash it would be the id of an app.
   subject.dir = shellPath(/^[.~/]|\//.test(shown) ? shown : `./${shown}`);
-  const session = sessionOf(app, args.text('session'));
+  const workspace = workspaceOf(app, args.text('workspace'));
   const client = connect();
   const content = () => contentOf(folder, scanAppFolder(folder).files);
   const { older } = args.has('force')
@@ -41,7 +41,7 @@ export async function stageFolder(
   let fault: ErrorBody | null = null;
   const draft = new DraftFollower({
     connect,
-    session,
+    workspace,
     app,
     folder,
     tell: (event) => {
@@ -53,5 +53,5 @@ export async function stageFolder(
   await draft.open();
   const whole = await draft.update();
   if (!whole && fault !== null) throw new GatewayError(400, fault);
-  return { app, session, draft, taken };
+  return { app, workspace, draft, taken };
 }

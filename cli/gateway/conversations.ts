@@ -15,7 +15,7 @@ export type ConversationRow = ConversationName &
 
 /**
  * All of them, the most recently used first. `hasCode` is false without the git store. An app that was never published has no
- * windows, but conversations about the draft of it that a session has.
+ * windows, but conversations about the draft of it that a workspace has.
  */
 export async function allConversations(
   client: Client,

@@ -15,7 +15,7 @@ export async function describeApps(client: Client): Promise<AppSummary[]> {
   throw refused('something else than the descriptions of all apps');
 }
 
-/** Of the draft in a session, if one is named. */
+/** Of the draft in a workspace, if one is named. */
 export async function describeApp(client: Client, app: string, sid?: string): Promise<DescribedApp> {
   const { data } = await client.call('POST /svc/_tool/svc_describe', { params: { sid }, body: { app } });
   if ('queries' in data) return data;

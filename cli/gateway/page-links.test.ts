@@ -10,7 +10,7 @@ import { findPages, forwardingPage, openBrowser } from './page-links.ts';
 import { linkForPhone, networkAddresses } from './phone.ts';
 
 const NOTES = { app: 'notes' };
-const DRAFT = { app: 'notes', session: 's1' };
+const DRAFT = { app: 'notes', workspace: 's1' };
 
 const clientOf = (url: string): Client => new Client({ url, urlFrom: 'the test', token: TOKEN, tokenFrom: 'the test' });
 

@@ -42,7 +42,7 @@ const NAMES = [
   `${'n'.repeat(300)}.js`,
 ];
 
-/** Answers every file of the session s1 with the same content. */
+/** Answers every file of the workspace s1 with the same content. */
 function withFiles(files: unknown, more: Routes = {}): Routes {
   const rows = (Array.isArray(files) ? files : []).filter(Boolean) as { path: unknown }[];
   const answers = rows.map(({ path }): [string, Reply] => [
@@ -170,7 +170,7 @@ test('svc dev takes no file under a name that leads elsewhere, nor through a lin
   assert.deepEqual(readdirSync(join(folder, '..')), ['notes']);
 });
 
-test('svc dev takes no other content than the session lists', async (t) => {
+test('svc dev takes no other content than the workspace lists', async (t) => {
   const { folder, files, sync } = await follower(t);
   files.push(listed('a.js', 'b'.repeat(40)));
   const { result, faults } = await sync();

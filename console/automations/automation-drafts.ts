@@ -1,5 +1,5 @@
 /** Names drafts where one of them is chosen. */
-import type { SessionRow } from '../app/code/code-session.ts';
+import type { WorkspaceRow } from '../app/code/code-workspace.ts';
 import { ago } from '../words.ts';
 
-export const draftName = ({ sessionId, touchedAt }: SessionRow): string => `Draft ${sessionId}, ${ago(touchedAt)}`;
+export const draftName = ({ sessionId, touchedAt }: WorkspaceRow): string => `Draft ${sessionId}, ${ago(touchedAt)}`;

@@ -4,7 +4,7 @@ import type { AutomationRow } from '../../protocol/answer-types.ts';
 import type { CronTrigger } from '../../protocol/automations/automation.ts';
 import { automationFile } from '../../protocol/automations/automation.ts';
 import { go, hrefOf } from '../address.ts';
-import { openDraft, readFile, readSessions, type Source, writeFile } from '../app/code/code-session.ts';
+import { openDraft, readFile, readWorkspaces, type Source, writeFile } from '../app/code/code-workspace.ts';
 import { gateway } from '../gateway.ts';
 import { usePolled } from '../polled.ts';
 import { notify } from '../ui/notice.tsx';
@@ -19,27 +19,27 @@ const MOST_TRIGGERS = 10;
 type EditProps = { row: Pick<AutomationRow, 'app' | 'id' | 'name'>; onClose: () => void };
 
 /** The automation's file in a draft, or of the version that is live by now. */
-async function textIn(app: string, session: string, file: string, signal: AbortSignal): Promise<string> {
-  let source: Source = { app, version: null, session };
-  if (session === '') {
+async function textIn(app: string, workspace: string, file: string, signal: AbortSignal): Promise<string> {
+  let source: Source = { app, version: null, workspace };
+  if (workspace === '') {
     const { activeVersion } = await gateway.call('GET /svc/_apps/:id', { params: { id: app } }, { signal });
-    source = { app, version: activeVersion ?? '', session: null };
+    source = { app, version: activeVersion ?? '', workspace: null };
   }
   return (await readFile(source, file)).text ?? '';
 }
 
 export function EditSchedule({ row, onClose }: EditProps) {
   const { app, id, name } = row;
-  const [session, setSession] = useState('');
+  const [workspace, setWorkspace] = useState('');
   const file = automationFile(id);
-  const { value: drafts = [] } = usePolled(() => readSessions(app), `drafts of ${app}`, 0);
-  const { value: text, error, reload } = usePolled((signal) => textIn(app, session, file, signal), session, 0);
+  const { value: drafts = [] } = usePolled(() => readWorkspaces(app), `drafts of ${app}`, 0);
+  const { value: text, error, reload } = usePolled((signal) => textIn(app, workspace, file, signal), workspace, 0);
   return (
     <Dialog title={`Schedule of ${name}`} onClose={onClose}>
       <div class="stack">
         {drafts.length > 0 && (
           <Field label="Draft" hint="Where it is changed. Nothing fires otherwise before you publish the draft.">
-            <select value={session} onChange={({ currentTarget }) => setSession(currentTarget.value)}>
+            <select value={workspace} onChange={({ currentTarget }) => setWorkspace(currentTarget.value)}>
               <option value="">A new draft of what is live</option>
               {drafts.map((draft) => (
                 <option key={draft.sessionId} value={draft.sessionId}>
@@ -50,7 +50,7 @@ export function EditSchedule({ row, onClose }: EditProps) {
           </Field>
         )}
         {text !== undefined ? (
-          <Schedules key={session} {...{ row, session, file, text }} />
+          <Schedules key={workspace} {...{ row, workspace, file, text }} />
         ) : error ? (
           <Problem error={error} retry={reload} />
         ) : (
@@ -70,22 +70,22 @@ function schedulesOf(text: string): Schedule[] {
   }
 }
 
-type SchedulesProps = Pick<EditProps, 'row'> & { session: string; file: string; text: string };
+type SchedulesProps = Pick<EditProps, 'row'> & { workspace: string; file: string; text: string };
 
-function Schedules({ row: { app, name }, session, file, text }: SchedulesProps) {
+function Schedules({ row: { app, name }, workspace, file, text }: SchedulesProps) {
   const gatewayZone = useGatewayZone();
   const [schedules, setSchedules] = useState(() => schedulesOf(text));
   const { isBusy, error, run } = useWork();
   const problem = schedules.map((one) => problemOf(one, gatewayZone)).find((one) => one !== null) ?? null;
   const save = () =>
     run(async () => {
-      const draft = session === '' ? await openDraft() : session;
-      const source: Source = { app, version: null, session: draft };
+      const draft = workspace === '' ? await openDraft() : workspace;
+      const source: Source = { app, version: null, workspace: draft };
       // As it is in the draft now: somebody may have published or saved another one meanwhile.
       const now = await readFile(source, file);
       await writeFile(source, file, withSchedules(now.text ?? '', schedules.map(triggerOf)), now.sha);
       notify(`The new schedule of “${name}” is in a draft. Look at the change, then publish it.`);
-      go(hrefOf(['apps', app, 'code'], { session: draft, show: 'changes' }));
+      go(hrefOf(['apps', app, 'code'], { workspace: draft, show: 'changes' }));
     });
   return (
     <form

@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks';
 import type { AppRecord } from '../../protocol/answer-types.ts';
 import { go, hrefOf } from '../address.ts';
-import { readSessions, type SessionRow } from '../app/code/code-session.ts';
+import { readWorkspaces, type WorkspaceRow } from '../app/code/code-workspace.ts';
 import type { AppDetail } from '../app/views.ts';
 import { gateway } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
@@ -94,7 +94,7 @@ function OfApp({ app }: { app: string }) {
   const read = async (signal: AbortSignal) => {
     const [detail, drafts] = await Promise.all([
       gateway.call('GET /svc/_apps/:id', { params: { id: app } }, { signal }),
-      readSessions(app),
+      readWorkspaces(app),
     ]);
     return { detail, drafts };
   };
@@ -103,7 +103,7 @@ function OfApp({ app }: { app: string }) {
   return <Form {...value} />;
 }
 
-function Form({ detail, drafts }: { detail: AppDetail; drafts: readonly SessionRow[] }) {
+function Form({ detail, drafts }: { detail: AppDetail; drafts: readonly WorkspaceRow[] }) {
   const gatewayZone = useGatewayZone();
   const [name, setName] = useState('');
   const [typedId, setId] = useState<string>();
@@ -112,7 +112,7 @@ function Form({ detail, drafts }: { detail: AppDetail; drafts: readonly SessionR
   const [sender, setSender] = useState<Sender>(newSender);
   const [deed, setDeed] = useState<Deed>(() => newDeed(detail));
   const [isOn, setOn] = useState(true);
-  const [session, setSession] = useState('');
+  const [workspace, setWorkspace] = useState('');
   const [isTried, setTried] = useState(false);
   const missing = missingOf(detail, deed, way === 'webhook');
   const { isBusy, error, run } = useWork();
@@ -128,12 +128,12 @@ function Form({ detail, drafts }: { detail: AppDetail; drafts: readonly SessionR
     const triggers = way === 'schedule' ? [triggerOf(schedule)] : way === 'webhook' ? [webhookOf(sender)] : [];
     const manifest = { name: name.trim(), prompt, enabled: isOn, triggers, ...(requires && { requires }) };
     await run(async () => {
-      const body = { app: detail.id, id, manifest, handler, sessionId: session || undefined };
+      const body = { app: detail.id, id, manifest, handler, sessionId: workspace || undefined };
       const made = await gateway.call('POST /svc/_automations', { body });
       notify(`“${name.trim()}” is in a draft. Look at its files, then publish them.`);
       go(
         hrefOf(['apps', detail.id, 'code'], {
-          session: made.sessionId ?? undefined,
+          workspace: made.sessionId ?? undefined,
           file: `automations/${id}/handler.js`,
         }),
       );
@@ -199,7 +199,7 @@ function Form({ detail, drafts }: { detail: AppDetail; drafts: readonly SessionR
       <Card title="Where">
         <div class="stack">
           <Field label="Draft" hint="Nothing fires before you publish the draft.">
-            <select value={session} onChange={({ currentTarget }) => setSession(currentTarget.value)}>
+            <select value={workspace} onChange={({ currentTarget }) => setWorkspace(currentTarget.value)}>
               <option value="">A new draft</option>
               {drafts.map((draft) => (
                 <option key={draft.sessionId} value={draft.sessionId}>

@@ -155,10 +155,10 @@ function Lane({ process: { role, counters } }: { process: Process }) {
   );
 }
 
-/** A draft of an app is `_drafts/<session>/<app>`. */
+/** A draft of an app is `_drafts/<workspace>/<app>`. */
 function actorHref({ app, automation }: Actor): string {
-  const [, session, id] = /^_drafts\/([^/]+)\/(.+)$/.exec(app) ?? [];
-  if (id !== undefined) return hrefOf(['apps', id, 'code'], { session });
+  const [, workspace, id] = /^_drafts\/([^/]+)\/(.+)$/.exec(app) ?? [];
+  if (id !== undefined) return hrefOf(['apps', id, 'code'], { workspace });
   return hrefOf(automation === null ? ['apps', app] : ['automations', app, automation]);
 }
 

@@ -25,7 +25,7 @@ export function PageFrame({ page }: { page: string | null }) {
   );
 }
 
-/** The address that shows the page and gives its origin a session; null until it is known. */
+/** The address that shows the page and gives its origin a workspace; null until it is known. */
 function useWay(page: string | null): string | null {
   const { hasSessions } = useGateway();
   const [way, setWay] = useState<{ page: string; address: string } | null>(null);

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { parseSessionKey, type SessionName, sessionKey } from './session-key.ts';
+import { type ConversationName, parseSessionKey, sessionKey } from './session-key.ts';
 
 test('a session key says whose conversation it is, and is parsed back to it', () => {
-  const names: [SessionName, string][] = [
+  const names: [ConversationName, string][] = [
     [{ kind: 'window', app: 'todos', id: 'w1' }, 'svc-chat:todos:ww1'],
     [{ kind: 'conversation', app: 'todos', id: 'c-1' }, 'svc-chat:todos:cc-1'],
     [{ kind: 'window', app: 'todos', id: '1', draft: 'S1' }, 'svc-draft:S1:todos:w1'],

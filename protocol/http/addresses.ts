@@ -17,7 +17,7 @@ export function withQuery(path: string, parameters: Query): string {
 
 /**
  * The path of a row with its values: `:name` is one, `*` the rest of a path. With a `sid` that the path does not name, it is that of
- * the same route for the draft of the app in this session.
+ * the same route for the draft of the app in this workspace.
  */
 export function filled(path: string, values: Readonly<Record<string, string | undefined>>): string {
   const { sid } = values;

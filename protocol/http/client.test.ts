@@ -43,7 +43,7 @@ test('the request of a route has its values encoded, its query, and its body as 
   );
 });
 
-test('a call with the id of a session is one of the draft', () => {
+test('a call with the id of a workspace is one of the draft', () => {
   const params = { id: 'notes', sid: 's1' };
   assert.equal(addressOf('GET /svc/_apps/:id/secrets', { params }), '/svc/_draft/s1/_apps/notes/secrets');
   assert.equal(

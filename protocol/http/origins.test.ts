@@ -21,9 +21,9 @@ test('an id that is not a host label, or has another meaning as one, gets a hash
   assert.equal(new Set(ids.map(appLabel)).size, ids.length);
 });
 
-test('the label of a draft names session and app, or stands in for them', () => {
+test('the label of a draft names workspace and app, or stands in for them', () => {
   assert.equal(draftLabel('s1', 'todos'), 's1--todos');
-  assert.deepEqual(draftOfLabel('s1--todos'), { session: 's1', app: 'todos' });
+  assert.deepEqual(draftOfLabel('s1--todos'), { workspace: 's1', app: 'todos' });
   assert.match(draftLabel('S1', 'todos'), /^a-[0-9a-f]{12}--todos$/);
   assert.match(draftLabel('a--b', 'c'), /^a-[0-9a-f]{12}--c$/);
   assert.match(draftLabel('s1', LONG), /^a-[0-9a-f]{12}--a-[0-9a-f]{12}$/);
@@ -34,12 +34,12 @@ test('the label of a draft names session and app, or stands in for them', () => 
 
 test('a page has one host and one path', () => {
   assert.equal(pageHost({ app: 'todos' }), 'todos');
-  assert.equal(pageHost({ app: 'todos', session: 's1' }), 's1--todos.draft');
-  assert.equal(pagePath({ app: 'todos', session: 's1' }), '/svc/_draft/s1/todos');
+  assert.equal(pageHost({ app: 'todos', workspace: 's1' }), 's1--todos.draft');
+  assert.equal(pagePath({ app: 'todos', workspace: 's1' }), '/svc/_draft/s1/todos');
   const cases: [string, unknown][] = [
     ['/svc/todos', { app: 'todos' }],
     ['/svc/todos/a/b.js', { app: 'todos' }],
-    ['/svc/_draft/s1/todos/', { app: 'todos', session: 's1' }],
+    ['/svc/_draft/s1/todos/', { app: 'todos', workspace: 's1' }],
     ['/svc/', null],
     ['/svc/_apps', null],
     ['/svc/_draft/s1/_tool/svc_read', null],

@@ -17,10 +17,10 @@ export function appLabel(id: string): string {
   return isPlain && !STAND_IN.test(id) ? id : standIn(id);
 }
 
-/** The host label of a session's draft of an app. */
-export function draftLabel(session: string, app: string): string {
-  const label = `${appLabel(session)}--${appLabel(app)}`;
-  return label.length <= LABEL_CHARS ? label : `${standIn(session)}--${standIn(app)}`;
+/** The host label of a workspace's draft of an app. */
+export function draftLabel(workspace: string, app: string): string {
+  const label = `${appLabel(workspace)}--${appLabel(app)}`;
+  return label.length <= LABEL_CHARS ? label : `${standIn(workspace)}--${standIn(app)}`;
 }
 
 /** The app whose label this is; null for a hashed label. */
@@ -28,46 +28,46 @@ export function appOfLabel(label: string): string | null {
   return appLabel(label) === label ? label : null;
 }
 
-/** The session and the app whose draft label this is; null for a hashed label, or for one that is not a draft's. */
-export function draftOfLabel(label: string): { session: string; app: string } | null {
-  const [session, app, more] = label.split('--');
-  if (session === undefined || app === undefined || more !== undefined) return null;
-  return appOfLabel(session) === null || appOfLabel(app) === null ? null : { session, app };
+/** The workspace and the app whose draft label this is; null for a hashed label, or for one that is not a draft's. */
+export function draftOfLabel(label: string): { workspace: string; app: string } | null {
+  const [workspace, app, more] = label.split('--');
+  if (workspace === undefined || app === undefined || more !== undefined) return null;
+  return appOfLabel(workspace) === null || appOfLabel(app) === null ? null : { workspace, app };
 }
 
 function standIn(id: string): string {
   return `a-${createHash('sha256').update(id).digest('hex').slice(0, 12)}`;
 }
 
-/** A page that has an origin: of a live app, or of a session's draft of one. */
-export type PageOwner = { app: string; session?: string | undefined };
+/** A page that has an origin: of a live app, or of a workspace's draft of one. */
+export type PageOwner = { app: string; workspace?: string | undefined };
 
 /** The host label or labels of a page, below the base. */
-export function pageHost({ app, session }: PageOwner): string {
-  return session === undefined ? appLabel(app) : `${draftLabel(session, app)}.${DRAFT_LABEL}`;
+export function pageHost({ app, workspace }: PageOwner): string {
+  return workspace === undefined ? appLabel(app) : `${draftLabel(workspace, app)}.${DRAFT_LABEL}`;
 }
 
 /** The path of a page: it works at the page's own origin and redirects there from the console's. */
-export function pagePath({ app, session }: PageOwner): string {
-  return session === undefined ? `/svc/${app}` : `/svc/_draft/${session}/${app}`;
+export function pagePath({ app, workspace }: PageOwner): string {
+  return workspace === undefined ? `/svc/${app}` : `/svc/_draft/${workspace}/${app}`;
 }
 
 const PAGE_PATH = /^\/svc\/(?:_draft\/([A-Za-z0-9][A-Za-z0-9_-]{0,63})\/)?([a-z0-9][a-z0-9_-]{0,62})(?:\/|$)/;
 
 /** The page that a path belongs to, whether the app exists or not; null for a path that is not a page's. */
 export function ownerOfPath(path: string): PageOwner | null {
-  const [, session, app] = PAGE_PATH.exec(path) ?? [];
+  const [, workspace, app] = PAGE_PATH.exec(path) ?? [];
   if (app === undefined) return null;
-  return session === undefined ? { app } : { app, session };
+  return workspace === undefined ? { app } : { app, workspace };
 }
 
 /** The app or draft of the page. In a draft, `version` names the state of the files that the page was made from. */
-export type BridgeOwner = { app: string; draft?: { session: string; version: string } };
+export type BridgeOwner = { app: string; draft?: { workspace: string; version: string } };
 
 /** The ids and the version hold no character that would need escaping. A draft's page gets what helps its author, too. */
 export function bridgeTag({ app, draft }: BridgeOwner): string {
   if (draft === undefined) return `<script src="/svc/_client.js" data-app="${app}"></script>`;
-  const of = `data-app="${app}" data-draft="${draft.session}" data-version="${draft.version}"`;
+  const of = `data-app="${app}" data-draft="${draft.workspace}" data-version="${draft.version}"`;
   return `<script src="/svc/_client.js" ${of}></script><script src="/svc/_dev.js"></script>`;
 }
 

@@ -13,7 +13,7 @@ export type Bytes = Uint8Array | Blob;
 
 /**
  * What a call sends; members that are undefined are left out. A route that drafts have too is called for one with the `sid` of its
- * session.
+ * workspace.
  */
 export type Sent<Key extends RouteKey> = Member<'params', ParamsIn<RowOf<Key>>> &
   Member<'query', Written<QueryOf<RowOf<Key>>>> &

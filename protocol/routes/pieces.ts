@@ -66,6 +66,6 @@ export const OF_APP: RowErrors = { INVALID_ID: '', RESERVED_ID: '', UNKNOWN_APP:
 export const PARAMETERS: Readonly<Record<string, string>> = {
   id: 'The id of the app',
   app: 'The id of the app',
-  sid: 'The id of the session',
+  sid: 'The id of the workspace',
   '*': 'The rest of the path; it may have slashes',
 };

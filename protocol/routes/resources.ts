@@ -14,7 +14,7 @@ import { TOOLS } from './apps/tools-rows.ts';
 import { TRASH } from './apps/trash-rows.ts';
 import { VERSIONS } from './apps/versions-rows.ts';
 import { DRAFTS } from './authoring/drafts-rows.ts';
-import { SESSIONS } from './authoring/sessions-rows.ts';
+import { WORKSPACES } from './authoring/workspaces-rows.ts';
 import { AUTOMATIONS } from './automations/automations-rows.ts';
 import { RUNS } from './automations/runs-rows.ts';
 import { BACKUPS } from './operations/backups-rows.ts';
@@ -41,7 +41,7 @@ const ALL = [
   PAGES,
   RUNS,
   SECRETS,
-  SESSIONS,
+  WORKSPACES,
   SETTINGS_AND_PREFERENCES,
   SIGN_IN,
   STREAMS,

@@ -22,7 +22,7 @@ export type Capability = 'page' | 'read' | 'write' | 'stream' | 'settings' | 'ch
 export type NeedsOf = { readonly right: Capability; readonly of: string; readonly without?: Capability };
 
 /**
- * What the caller must be allowed: a capability for the app that `:app` or `:id` names, or for its draft in the session `:sid`
+ * What the caller must be allowed: a capability for the app that `:app` or `:id` names, or for its draft in the workspace `:sid`
  * below `/svc/_draft/`. `anyone`: no caller is looked for. A session cookie alone reaches `page` and `anyone`; everything else
  * needs the page key too.
  */

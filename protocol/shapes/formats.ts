@@ -1,6 +1,6 @@
 /** The formats of texts that a pattern cannot say. Pure. */
 import { isIP } from 'node:net';
-import { isAppId, isSessionId, isVersionId } from '../ids.ts';
+import { isAppId, isChosenId, isVersionId } from '../ids.ts';
 import { isHostPattern } from '../rules/egress.ts';
 import { isNetwork } from '../rules/ip-addresses.ts';
 import type { Format } from './schema.ts';
@@ -28,7 +28,7 @@ function isGiven(text: string): boolean {
 export const FORMATS: Readonly<Record<Format, (text: string) => boolean>> = {
   'app id': isAppId,
   'version id': isVersionId,
-  'session id': isSessionId,
+  'chosen id': isChosenId,
   network: isNetwork,
   'host pattern': isHostPattern,
   domain: (text) => HOST_NAME.test(text) && text.includes('.'),

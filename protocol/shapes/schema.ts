@@ -4,7 +4,7 @@
 export type Format =
   | 'app id'
   | 'version id'
-  | 'session id'
+  | 'chosen id'
   | 'network'
   | 'host pattern'
   | 'domain'

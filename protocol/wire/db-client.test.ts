@@ -15,7 +15,7 @@ let path: string;
 let db: DbClient;
 let server: Server | null;
 /** Of the connections, in their order. */
-let sessions: number[];
+let connectionIds: number[];
 
 /** A writer that does with each request what the test says. */
 function serve(onRequest: (frame: FrameOf<'db'>, link: Link) => void): void {
@@ -25,8 +25,8 @@ function serve(onRequest: (frame: FrameOf<'db'>, link: Link) => void): void {
 }
 
 const newClient = (): DbClient =>
-  new DbClient((handlers, session, socket = path) => {
-    sessions.push(session);
+  new DbClient((handlers, connectionId, socket = path) => {
+    connectionIds.push(connectionId);
     return new Link(connect(socket), handlers);
   });
 
@@ -42,7 +42,7 @@ beforeEach(() => {
   path = join(directory, 'writer.sock');
   server = null;
   db = newClient();
-  sessions = [];
+  connectionIds = [];
 });
 afterEach(() => {
   db.end();
@@ -122,8 +122,8 @@ test('only operations that cannot be stored are sent again after a lost connecti
   assert.equal(codeOf(stored), 'WRITER_LOST');
   assert.equal(waiting?.status, 'fulfilled');
   assert.deepEqual(seen, ['b']);
-  assert.deepEqual(resumed, [Kind.resume, sessions[0]]);
-  assert.equal(new Set(sessions).size, 2);
+  assert.deepEqual(resumed, [Kind.resume, connectionIds[0]]);
+  assert.equal(new Set(connectionIds).size, 2);
 });
 
 const NAMES: Record<number, string> = { [DbOp.begin]: 'begin', [DbOp.commit]: 'commit', [DbOp.rollback]: 'rollback' };

@@ -61,14 +61,14 @@ export type Timed = (timing: WriterTiming, error: string) => void;
 const REPEATED = -1;
 
 /**
- * A lost connection: its session, the last operation that was sent on it, whether a transaction was being repeated on it, and how
+ * A lost connection: its id, the last operation that was sent on it, whether a transaction was being repeated on it, and how
  * many writers were lost since, before they said how far it came.
  */
-type Left = { session: number; lastId: number; isAgain: boolean; lost: number };
+type Left = { connectionId: number; lastId: number; isAgain: boolean; lost: number };
 
 // App code could replace them.
 const { floor, random } = Math;
-const SESSIONS = 2 ** 52;
+const CONNECTION_IDS = 2 ** 52;
 
 /**
  * One database, as its ticket names it. The first operation connects, and so does the first one after the connection was lost.
@@ -76,7 +76,7 @@ const SESSIONS = 2 ** 52;
  * be stored is sent again, an open transaction from its beginning. Operations with `timed` are those of a traced call.
  */
 export class DbClient {
-  readonly #open: (handlers: LinkHandlers, session: number, socket?: string) => Link;
+  readonly #open: (handlers: LinkHandlers, connectionId: number, socket?: string) => Link;
   readonly #errorOf: (body: ErrorBody) => Error;
   readonly #outstanding = new Map<number, Outstanding>();
   #link: Link | null = null;
@@ -85,18 +85,18 @@ export class DbClient {
   /** A database has one at a time. */
   #tx: OpenTransaction | null = null;
   /** A new number for each connection. */
-  #session = 0;
+  #connectionId = 0;
   #left: Left | null = null;
   #lastId = 0;
   #unreachableSince = 0;
   #retry: NodeJS.Timeout | null = null;
 
   /**
-   * `open` connects to the writer's socket, or to `socket`, and says `hello` with the number of the session. `errorOf` makes the
+   * `open` connects to the writer's socket, or to `socket`, and says `hello` with the id of the connection. `errorOf` makes the
    * error of what the writer answers that an operation failed with.
    */
   constructor(
-    open: (handlers: LinkHandlers, session: number, socket?: string) => Link,
+    open: (handlers: LinkHandlers, connectionId: number, socket?: string) => Link,
     errorOf: (body: ErrorBody) => Error = (body) => new DbError(body),
   ) {
     this.#open = open;
@@ -212,13 +212,13 @@ export class DbClient {
 
   #connection(): Link {
     if (this.#link) return this.#link;
-    this.#session = 1 + floor(random() * SESSIONS);
+    this.#connectionId = 1 + floor(random() * CONNECTION_IDS);
     const handlers: LinkHandlers = {
       onFrame: (frame, link) => this.#receive(frame, link),
       onClose: (error, link) => this.#lost(error, link),
     };
-    this.#link = this.#open(handlers, this.#session, this.#socket);
-    if (this.#left) this.#link.send([Kind.resume, this.#left.session]);
+    this.#link = this.#open(handlers, this.#connectionId, this.#socket);
+    if (this.#left) this.#link.send([Kind.resume, this.#left.connectionId]);
     return this.#link;
   }
 
@@ -283,7 +283,7 @@ export class DbClient {
   #keep(): void {
     const transaction = this.#tx;
     const isAgain = transaction?.state === 'repeating';
-    this.#left = { session: this.#session, lastId: this.#lastId, isAgain, lost: 0 };
+    this.#left = { connectionId: this.#connectionId, lastId: this.#lastId, isAgain, lost: 0 };
     if (transaction?.state === 'open') transaction.state = 'repeating';
     this.#rejectAll(({ tx }) => tx !== 0 && tx !== transaction?.number, LOST);
   }

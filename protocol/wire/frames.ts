@@ -226,23 +226,23 @@ export type SqlOrder = {
 /** How a statement of a caller ended: it only read, it may have written, or it would write. */
 export const SqlStatus = { read: 200, wrote: 201, writes: 202 } as const;
 
-/** How far a session has come: the highest `id` of its operations outside transactions, and of its commits, that may be stored. */
-export type SessionProgress = [session: number, operation: number, commit: number];
+/** How far a connection has come: the highest `id` of its operations outside transactions, and of its commits, that may be stored. */
+export type ConnectionProgress = [connectionId: number, operation: number, commit: number];
 
 /** What a writer is told of clients at earlier ones. */
 export type EarlierClients = {
-  progress: SessionProgress[];
-  /** There may be sessions beside these, of which nothing is known. */
+  progress: ConnectionProgress[];
+  /** There may be connections beside these, of which nothing is known. */
   isPartial: boolean;
 };
 
 /** The members after the kind, for each kind of frame. */
 type Frames = {
-  /** First frame on every connection: the ticket that says who is calling. `session` names a connection to the writer, for `resume`. */
-  hello: [ticket: string, session?: number];
-  /** Client → writer: a connection of that session was lost; how far had it come? */
-  resume: [session: number];
-  /** Writer → client: as in `SessionProgress`; 0 when there was none, -1 when that is not known. */
+  /** First frame on every connection: the ticket that says who is calling. `connectionId` names it to the writer, for `resume`. */
+  hello: [ticket: string, connectionId?: number];
+  /** Client → writer: that connection was lost; how far had it come? */
+  resume: [connectionId: number];
+  /** Writer → client: as in `ConnectionProgress`; 0 when there was none, -1 when that is not known. */
   resumed: [operation: number, commit: number];
   /** Shared writer → client: the database of its ticket has a separate writer, at this socket. Nothing was done. */
   elsewhere: [socket: string];
@@ -321,9 +321,9 @@ type Frames = {
   halt: [];
   /**
    * Watch thread → supervisor: the writer has been busy with one statement on this app's database for `ms`, and begins no more
-   * operations; what it was busy with is not stored. `progress` is null when there were too many sessions.
+   * operations; what it was busy with is not stored. `progress` is null when there were too many connections.
    */
-  stuck: [app: string, file: string, ms: number, progress: SessionProgress[] | null];
+  stuck: [app: string, file: string, ms: number, progress: ConnectionProgress[] | null];
   /** Agents → supervisor: the state of an MCP server, the reason, and for our log the end of its standard error. */
   toolServer: [server: string, state: ToolServerState, detail: string, said: string];
   /** Agents → supervisor: a program of an agent, or an MCP server, which leads a process group, has started or ended. */

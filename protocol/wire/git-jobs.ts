@@ -70,7 +70,7 @@ export type MergeAppResult =
   | { unresolved: string[] }
   | { changed: boolean; main: string; added: string[]; lacking: string[]; sent: SentFiles };
 
-/** What a session sent: the fingerprint of its files, and whether exactly these files are published. */
+/** What a workspace sent: the fingerprint of its files, and whether exactly these files are published. */
 export type SentFiles = { files: string; same: boolean };
 /**
  * Sorted paths. `merged`: files of the folder that changed or went. `conflicts`: texts with both sides between marks, and other

@@ -10,8 +10,8 @@ export type VersionSource =
   | { archive: string }
   /** A folder with the files, which are copied. */
   | { folder: string }
-  /** Files of a session, merged onto main from `base`; `anew` publishes them even when nothing changed. */
-  | { session: string; base: string | null; anew: boolean }
+  /** Files of a workspace, merged onto main from `base`; `anew` publishes them even when nothing changed. */
+  | { workspace: string; base: string | null; anew: boolean }
   /** The tag of a version that is restored as published, or that was `imported` with the tag. */
   | { tag: string; imported?: true };
 
@@ -44,7 +44,7 @@ export type VersionFolders = { code: string; prepared: string };
 
 /**
  * The staged version with the secrets of its new webhooks, or the id of the known one that has the same content. `commit` holds
- * the files on the git store; `sent` describes those of a session.
+ * the files on the git store; `sent` describes those of a workspace.
  */
 export type IngestResult =
   | { staged: VersionSummary; minted: MintedSecret[]; commit: string | null; sent: SentFiles | null }
@@ -121,7 +121,7 @@ export type JobName =
   | 'check'
   | 'prepareAgain'
   | 'checkOutput'
-  | 'sessionFiles'
+  | 'workspaceFiles'
   | 'layOut'
   | 'drawTile'
   | 'pack'
@@ -161,11 +161,11 @@ export type Snapshot = {
   migrations: DraftMigration[];
 };
 
-/** Copies and prepares the files of an app in a session. */
+/** Copies and prepares the files of an app in a workspace. */
 export type SnapshotJob = {
   app: string;
-  session: string;
-  /** The app's folder in the session's worktree. Other programs may write to it meanwhile. */
+  workspace: string;
+  /** The app's folder in the workspace's worktree. Other programs may write to it meanwhile. */
   folder: string;
   /**
    * The draft's own folder, which gets `versions/` and `prepared/`; everything there except this snapshot and `previous` is
@@ -189,8 +189,8 @@ export type SeedResult = { userVersion: number };
 /** The conditions of a request: the sent values of `If-Match` and `If-None-Match`. */
 export type FileConditions = { ifMatch?: string; ifNoneMatch?: string };
 
-/** `folder` is the app's folder in the session's worktree. */
-export type SessionFilesJob =
+/** `folder` is the app's folder in the workspace's worktree. */
+export type WorkspaceFilesJob =
   | { work: 'list'; folder: string }
   | { work: 'read'; folder: string; path: string }
   | { work: 'put'; folder: string; path: string; bytes: Uint8Array; conditions: FileConditions }
@@ -201,7 +201,7 @@ export type SessionFilesJob =
   /** The changes from the files in `before` to those in `folder`; null means no files. */
   | { work: 'diff'; folder: string; before: string | null; app: string };
 
-export type SessionFilesResult = {
+export type WorkspaceFilesResult = {
   list: GitFile[];
   read: GitFile & { bytes: Uint8Array };
   /** `created` when the file is new. */

@@ -132,10 +132,10 @@ export class Link {
 
 /**
  * A connection to the Unix socket of the supervisor or the writer. Frames may be sent at once; they leave after the `hello` with
- * `ticket` and, for the writer, `session`. One that cannot be made is reported through `onClose`. It is read past Node's streams,
+ * `ticket` and, for the writer, `connectionId`. One that cannot be made is reported through `onClose`. It is read past Node's streams,
  * which cost more than all that we do with a frame.
  */
-export function openLink(socketPath: string, ticket: string, handlers: LinkHandlers, session?: number): Link {
+export function openLink(socketPath: string, ticket: string, handlers: LinkHandlers, connectionId?: number): Link {
   const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
   const callback = (length: number): boolean => {
     // A copy: Node uses the buffer again, and frames keep parts of it.
@@ -145,7 +145,7 @@ export function openLink(socketPath: string, ticket: string, handlers: LinkHandl
     return true;
   };
   const link = new Link(connect({ path: socketPath, onread: { buffer, callback } }), handlers);
-  link.send(session === undefined ? [Kind.hello, ticket] : [Kind.hello, ticket, session]);
+  link.send(connectionId === undefined ? [Kind.hello, ticket] : [Kind.hello, ticket, connectionId]);
   return link;
 }
 

@@ -1,7 +1,7 @@
 /**
  * Makes the journal of a data directory. Where a release without one ran, it takes over what that had noted of changes that a crash
  * cut off: `pending.json`, `incoming.json`, `disposable` and `removed.json` of an app, and on the git store `publishing/<id>.json`
- * and the records of sessions.
+ * and the records of workspaces.
  */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ import { commitOf } from './linked-code.ts';
 import { readCurrent, removeVersion } from './versions.ts';
 
 type Noted = Readonly<Record<string, unknown>>;
-/** A session's note of what it was publishing. */
+/** A workspace's note of what it was publishing. */
 type Sent = { id: string; app: string; commit: string; files: string };
 const PUBLISHING = object({ publishing: object({ commit: text, files: text }) });
 const SENT = shape(object({ apps: { type: 'object', additionalProperties: PUBLISHING } }));
@@ -32,7 +32,7 @@ export async function openJournal(layout: Layout): Promise<void> {
   const publishing = publishingDir === null ? [] : await namesIn(publishingDir);
   const names = [...(await namesIn(layout.appsDir)), ...publishing.map((name) => name.replace(/\.json$/, ''))];
   const ids = [...new Set(names)].filter(isAppId);
-  const sent = await sentBySessions(layout);
+  const sent = await sentByWorkspaces(layout);
   for (const id of ids) {
     const change = publishingDir === null ? undefined : await readIfWhole(join(publishingDir, `${id}.json`));
     const intent = await intentOf(layout, id, change, sent);
@@ -76,31 +76,31 @@ async function intentOf(layout: Layout, id: string, change: unknown, sent: Sent[
     versionId: versionId as string,
     commit,
     migrations: typeof pending?.migrations === 'number' ? pending.migrations : null,
-    ...sessionOf(id, commit, sent),
+    ...workspaceOf(id, commit, sent),
   };
 }
 
-/** The version is live as noted, and only its session has not got what it published. */
+/** The version is live as noted, and only its workspace has not got what it published. */
 async function followingOf(layout: Layout, id: string, sent: Sent[]): Promise<VersionIntent | null> {
   const current = await readCurrent(layout.app(id));
   if (layout.codeStore === null || current === null || current === 'damaged') return null;
   if (!sent.some(({ app }) => app === id)) return null;
   const versionId = current.activeVersion;
   const commit = await commitOf(layout.app(id), versionId, layout.codeStore);
-  const from = sessionOf(id, commit, sent);
+  const from = workspaceOf(id, commit, sent);
   return 'session' in from ? { kind: 'publish', versionId, commit, migrations: null, ...from } : null;
 }
 
-function sessionOf(id: string, commit: string | null, sent: Sent[]): Pick<VersionIntent, 'session'> {
+function workspaceOf(id: string, commit: string | null, sent: Sent[]): Pick<VersionIntent, 'session'> {
   const one = sent.find((note) => note.app === id && note.commit === commit);
   return one === undefined ? {} : { session: { id: one.id, files: one.files } };
 }
 
-async function sentBySessions({ codeStore }: Layout): Promise<Sent[]> {
+async function sentByWorkspaces({ codeStore }: Layout): Promise<Sent[]> {
   if (codeStore === null) return [];
   const all: Sent[] = [];
-  for (const id of await namesIn(codeStore.sessionsDir)) {
-    const sent = SENT.part(await noteIn(codeStore.session(id).record));
+  for (const id of await namesIn(codeStore.workspacesDir)) {
+    const sent = SENT.part(await noteIn(codeStore.workspace(id).record));
     for (const [app, { publishing }] of Object.entries(sent?.apps ?? {})) all.push({ id, app, ...publishing });
   }
   return all;

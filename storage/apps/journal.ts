@@ -26,7 +26,7 @@ export type VersionIntent = {
   commit: string | null;
   /** The `user_version` that its migrations lead the data to; null where it has none to run, and the app's pointer alone decides. */
   migrations: number | null;
-  /** The session that it comes from, and a fingerprint of the files that it sent; absent for any other change. */
+  /** The workspace that it comes from, and a fingerprint of the files that it sent; absent for any other change. */
   session?: { id: string; files: string };
 };
 

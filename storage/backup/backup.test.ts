@@ -167,14 +167,14 @@ test('the files of an app are packed while its deployments are held, and only th
   for (const [path, by] of packed) assert.equal(by, /^apps\/notes\/|^journal\//.test(path) ? 'notes' : null, path);
 });
 
-test('sessions that are being made, replaced or removed are left out', async (t) => {
+test('workspaces that are being made, replaced or removed are left out', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-sessions-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const layout = new Layout(join(folder, 'data'), undefined, 'code-store');
-  const { sessionsDir } = layout.codeStore as CodeStorePaths;
+  const { workspacesDir } = layout.codeStore as CodeStorePaths;
   for (const name of ['mine', '.0c4f5a52-7f3d-4a3f-9b57-6d6c7a1b2c3d', '.aside.mine.notes']) {
-    mkdirSync(join(sessionsDir, name, 'apps/notes'), { recursive: true });
-    writeFileSync(join(sessionsDir, name, 'apps/notes/app.json'), '{}');
+    mkdirSync(join(workspacesDir, name, 'apps/notes'), { recursive: true });
+    writeFileSync(join(workspacesDir, name, 'apps/notes/app.json'), '{}');
   }
   const workspace = new BackupWorkspace(folder);
   await makeBackup({

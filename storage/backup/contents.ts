@@ -1,6 +1,6 @@
 /** Lists what a backup holds: the parts of a data directory in the order in which they are packed, and the paths that they may have. */
 import { basename, dirname, join } from 'node:path';
-import { isAppId, isSessionId, isVersionId } from '../../protocol/ids.ts';
+import { isAppId, isChosenId, isVersionId } from '../../protocol/ids.ts';
 import type { BackupSource } from '../../protocol/wire/jobs.ts';
 import { namesIn } from '../files/atomic-file.ts';
 import type { AppPaths, CodeStorePaths, Layout } from '../layout.ts';
@@ -47,8 +47,8 @@ const REPOSITORY: Parts = new Map([
   ['packed-refs', 'file'],
   ['objects', 'tree'],
 ]);
-/** Others in this folder are being made or removed, or are waiting to replace a part of a session. */
-const WORKTREES: Parts = new Map([['sessions', { trees: isSessionId }]]);
+/** Others in this folder are being made or removed, or are waiting to replace a part of a workspace. */
+const WORKTREES: Parts = new Map([['sessions', { trees: isChosenId }]]);
 
 /** Those that a backup makes for itself. */
 const WRITTEN = new Set(['config.json', 'apps/_registry.json', 'apps/_store.json']);
@@ -63,10 +63,10 @@ export async function appSources(id: string, app: AppPaths, intent: string): Pro
   ];
 }
 
-export async function storeSources({ repository, sessionsDir }: CodeStorePaths): Promise<BackupSource[]> {
+export async function storeSources({ repository, workspacesDir }: CodeStorePaths): Promise<BackupSource[]> {
   return [
     ...(await sourcesOf(REPOSITORY, repository, 'code-store/apps.git/')),
-    ...(await sourcesOf(WORKTREES, dirname(sessionsDir), 'code-store/worktrees/')),
+    ...(await sourcesOf(WORKTREES, dirname(workspacesDir), 'code-store/worktrees/')),
   ];
 }
 

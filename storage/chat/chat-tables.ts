@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
 import type { ChatMode, TurnEvent } from '../../protocol/agents/agents.ts';
-import { parseSessionKey, type SessionName, sessionKey } from '../../protocol/agents/session-key.ts';
+import { type ConversationName, parseSessionKey, sessionKey } from '../../protocol/agents/session-key.ts';
 import type { NewTurn, StoredEvent, TurnEnd, TurnState } from '../../protocol/agents/stored-turns.ts';
 import { appOfKey, scopeKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -88,12 +88,12 @@ export const ADDED_INDEXES = `
   CREATE INDEX IF NOT EXISTS conversations_by_kind ON conversations (app_id, kind, updated_at, conversation_id)`;
 
 /** Where the row of a conversation or window is. */
-export function rowIdOf(name: SessionName): string {
+export function rowIdOf(name: ConversationName): string {
   return name.kind === 'conversation' ? name.id : sessionKey(name);
 }
 
 /** The reverse; `key` is its app, or the key of its draft. */
-export function nameOfRow(rowId: string, key: string): SessionName {
+export function nameOfRow(rowId: string, key: string): ConversationName {
   return parseSessionKey(rowId) ?? { kind: 'conversation', app: appOfKey(key), id: rowId };
 }
 
@@ -161,7 +161,7 @@ export function windowOf(row: Row): (ChatWindow & Pick<IndexedWindow, 'session' 
 export type NamedAttachment = { sha256: string; name: string; type: string };
 
 /** Inserts a turn, and its conversation or window if this is the first turn. */
-export function insertTurn(name: SessionName, turn: NewTurn): SqlStatement[] {
+export function insertTurn(name: ConversationName, turn: NewTurn): SqlStatement[] {
   const { turnId, idempotencyKey, message, mode, limited, attachments = [], runner, model, ts } = turn;
   const key = scopeKey(name.app, name.draft);
   const conversationId = rowIdOf(name);
@@ -258,9 +258,9 @@ export async function* itemsOf(
 }
 
 /** The id of the agent's session, unless another runner took a turn since. */
-export function nameSession(conversationId: string, runner: string, session: string): SqlStatement {
+export function keepResumeId(conversationId: string, runner: string, resumeId: string): SqlStatement {
   const sql = 'UPDATE conversations SET adapter_session = ? WHERE conversation_id = ? AND adapter = ?';
-  return [sql, [session, conversationId, runner]];
+  return [sql, [resumeId, conversationId, runner]];
 }
 
 export function usedAt(conversationId: string, ts: number): SqlStatement {

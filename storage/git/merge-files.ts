@@ -6,7 +6,7 @@ export type FileIds = ReadonlyMap<string, string>;
 export type Sides = { base: FileIds; ours: FileIds; theirs: FileIds };
 
 export type Contents = {
-  /** Reads only the needed objects: mostly what another session published meanwhile. */
+  /** Reads only the needed objects: mostly what another workspace published meanwhile. */
   read: (id: string) => Promise<Buffer>;
   /** Takes the content of a merged file and returns its id. */
   keep: (content: Buffer) => string;

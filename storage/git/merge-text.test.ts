@@ -94,8 +94,8 @@ describe('merging a text', () => {
 });
 
 describe('marking what both sides changed', () => {
-  const [begin, middle, end] = ['<<<<<<< session', '=======', '>>>>>>> published'];
-  const rows: [name: string, base: string, session: string, published: string, marked: string][] = [
+  const [begin, middle, end] = ['<<<<<<< workspace', '=======', '>>>>>>> published'];
+  const rows: [name: string, base: string, workspace: string, published: string, marked: string][] = [
     [
       'keeps both, and merges the rest',
       'a\nb\nc\nd\ne\n',
@@ -114,18 +114,18 @@ describe('marking what both sides changed', () => {
     ['ends lines that have no ending', 'a\nb', 'a\nx', 'a\ny', `a\n${begin}\nx\n${middle}\ny\n${end}\n`],
     ['shows lines that one side removed', 'a\nb\nc\n', 'a\nc\n', 'a\ny\nc\n', `a\n${begin}\n${middle}\ny\n${end}\nc\n`],
   ];
-  for (const [name, base, session, published, marked] of rows) {
+  for (const [name, base, workspace, published, marked] of rows) {
     test(name, () => {
-      assert.equal(mergeMarked(base, session, published), marked);
+      assert.equal(mergeMarked(base, workspace, published), marked);
       assert.ok(hasMarks(Buffer.from(marked)), 'they are seen');
     });
   }
 
   test('loses no line of texts that are too large to compare', () => {
     const lines = (word: string) => Array.from({ length: 50_000 }, (_, n) => `${word} ${n}\n`).join('');
-    const [session, published] = [lines('session'), lines('published')];
-    const expected = `${begin}\n${session}${middle}\n${published}${end}\n`;
-    assert.equal(mergeMarked(lines('base'), session, published), expected);
+    const [workspace, published] = [lines('workspace'), lines('published')];
+    const expected = `${begin}\n${workspace}${middle}\n${published}${end}\n`;
+    assert.equal(mergeMarked(lines('base'), workspace, published), expected);
   });
 
   test('other lines are no marks', () => {

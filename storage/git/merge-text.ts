@@ -8,15 +8,16 @@ export function asText(content: Buffer): string | null {
   return content.includes(0) || !isUtf8(content) ? null : content.toString('utf8');
 }
 
-/** The lines around what a session and `main` both changed. */
-const MARKS = { begin: '<<<<<<< session', middle: '=======', end: '>>>>>>> published' } as const;
+/** The lines around what a workspace and `main` both changed. */
+const MARKS = { begin: '<<<<<<< workspace', middle: '=======', end: '>>>>>>> published' } as const;
 
 /** Whether a text still has the marks of an update: the first and, in a later line, the last. */
 export function hasMarks(content: Buffer): boolean {
   // Most files have none: they are not decoded.
   if (!content.includes(MARKS.end)) return false;
   const text = asText(content);
-  const begin = text === null ? null : /^<<<<<<< session/m.exec(text);
+  // Earlier releases marked with the word "session".
+  const begin = text === null ? null : /^<<<<<<< (workspace|session)/m.exec(text);
   return begin !== null && /^>>>>>>> published/m.test(begin.input.slice(begin.index));
 }
 
@@ -31,9 +32,9 @@ export function mergeText(base: string, ours: string, theirs: string): string | 
   return clean ? text : null;
 }
 
-/** Like `mergeText`, but keeps both sides of a conflict between marks: first the session's lines, then the published ones. */
-export function mergeMarked(base: string, session: string, published: string): string {
-  return merge(base, session, published).text;
+/** Like `mergeText`, but keeps both sides of a conflict between marks: first the workspace's lines, then the published ones. */
+export function mergeMarked(base: string, workspace: string, published: string): string {
+  return merge(base, workspace, published).text;
 }
 
 function merge(base: string, ours: string, theirs: string): { text: string; clean: boolean } {
@@ -53,10 +54,10 @@ function merge(base: string, ours: string, theirs: string): { text: string; clea
   return { text: [...merged, ...texts.base.slice(texts.base.length - tail)].join(''), clean };
 }
 
-function marked(session: string[], published: string[], ending: string): string[] {
+function marked(workspace: string[], published: string[], ending: string): string[] {
   const ended = (lines: string[]): string[] => lines.map((line) => (line.endsWith('\n') ? line : line + ending));
   const { begin, middle, end } = MARKS;
-  return [begin + ending, ...ended(session), middle + ending, ...ended(published), end + ending];
+  return [begin + ending, ...ended(workspace), middle + ending, ...ended(published), end + ending];
 }
 
 /** Lines at the beginning and the end that all three have; one line more stays on each side, as changes beside it count. */

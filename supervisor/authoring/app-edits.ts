@@ -6,9 +6,9 @@ import { SvcError } from '../../protocol/errors.ts';
 import { APP_ICON } from '../../protocol/http/icons.ts';
 import { parseAutomation } from '../../protocol/rules/automation-check.ts';
 import { isRecord } from '../../protocol/shapes/shape.ts';
-import { linkFolder } from '../../storage/authoring/session-files.ts';
+import { linkFolder } from '../../storage/authoring/workspace-records.ts';
 import { exists, isMissing, writeFileAtomic } from '../../storage/files/atomic-file.ts';
-import type { ReplaceAutomation } from './sessions.ts';
+import type { ReplaceAutomation } from './workspaces.ts';
 
 /** `manifest` are members of `automation.json`; null removes one. `handler` is the text of `handler.js`, or of a `handler.ts` that is there. */
 export type AutomationDraft = { manifest: Record<string, unknown>; handler?: string };
@@ -30,7 +30,7 @@ async function editManifest(folder: string, texts: AppChange, open?: readonly st
   const path = join(folder, 'app.json');
   const text = await readFile(path, 'utf8').catch((error: unknown) => {
     if (!isMissing(error)) throw error;
-    throw new SvcError('INVALID_MANIFEST', 'The app has no app.json in this session.', { path: 'app.json' });
+    throw new SvcError('INVALID_MANIFEST', 'The app has no app.json in this workspace.', { path: 'app.json' });
   });
   const { description, ...rest } = { ...parseManifest(text), ...texts };
   const manifest: Record<string, unknown> = description === '' ? rest : { ...rest, description };
@@ -167,7 +167,7 @@ function checkId(id: string): void {
 }
 
 function unknown(id: string): SvcError {
-  return new SvcError('UNKNOWN_AUTOMATION', `The app has no automation "${id.slice(0, 80)}" in this session.`);
+  return new SvcError('UNKNOWN_AUTOMATION', `The app has no automation "${id.slice(0, 80)}" in this workspace.`);
 }
 
 function parseManifest(text: string): Record<string, unknown> {
@@ -177,7 +177,7 @@ function parseManifest(text: string): Record<string, unknown> {
   } catch {
     // Answered below.
   }
-  throw new SvcError('INVALID_MANIFEST', 'The app.json of this session is not a JSON object; fix it first.', {
+  throw new SvcError('INVALID_MANIFEST', 'The app.json of this workspace is not a JSON object; fix it first.', {
     path: 'app.json',
   });
 }

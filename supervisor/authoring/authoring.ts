@@ -1,11 +1,11 @@
 /**
  * Creates and changes apps without an editor: a blank app, a template, new names, automations (specification,
- * "Changes without an editor"). It works in the caller's session or in a new one, and publishes at once when the caller says
+ * "Changes without an editor"). It works in the caller's workspace or in a new one, and publishes at once when the caller says
  * so.
  */
 import type { NewWebhook } from '../../protocol/automations/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
-import { checkAppId, freeId, freeName, nameFromId, unknownSession } from '../../protocol/ids.ts';
+import { checkAppId, freeId, freeName, nameFromId, unknownWorkspace } from '../../protocol/ids.ts';
 import type { LayOutJob } from '../../protocol/wire/jobs.ts';
 import type { Registry } from '../../storage/apps/registry.ts';
 import type { PublishOptions } from '../deployments/deploy.ts';
@@ -23,11 +23,11 @@ import {
   readName,
   updateAutomation,
 } from './app-edits.ts';
-import type { ReplaceAutomation, Sessions } from './sessions.ts';
 import type { Templates } from './templates.ts';
+import type { ReplaceAutomation, Workspaces } from './workspaces.ts';
 
 type AuthoringOptions = {
-  sessions: Sessions;
+  workspaces: Workspaces;
   templates: Templates;
   jobs: Jobs;
   registry: Registry;
@@ -35,7 +35,7 @@ type AuthoringOptions = {
 };
 
 /**
- * Where a change is staged, and for whom. `sessionId` names an open session; without one, a new one is made. `origin` is where the gateway is reached, `maker` and `by` say
+ * Where a change is staged, and for whom. `sessionId` names an open workspace; without one, a new one is made. `origin` is where the gateway is reached, `maker` and `by` say
  * who asks, `message` is that of the publication.
  */
 export type StagingOptions = Pick<PublishOptions, 'maker' | 'by' | 'message'> & {
@@ -45,7 +45,7 @@ export type StagingOptions = Pick<PublishOptions, 'maker' | 'by' | 'message'> & 
 };
 
 /**
- * `sessionId` is where the change is staged; null when it was published from a session that was made for it and is closed
+ * `sessionId` is where the change is staged; null when it was published from a workspace that was made for it and is closed
  * again. `staged`: it is not published yet.
  */
 export type Staged = { app: string; sessionId: string | null; staged: boolean; published?: PublishResult };
@@ -95,21 +95,21 @@ export class Authoring {
   }
 
   #layOut(id: string, source: LayOutJob['source'], name: string | null, where: StagingOptions): Promise<Staged> {
-    const { sessions, jobs, apps } = this.#options;
-    return this.#inSession(id, where, async (sessionId) => {
-      if ((await sessions.holders(id)).length === 0) await apps.forgetChats(id);
-      await sessions.add(sessionId, id, async (to) => void (await jobs.layOut({ source, to, id, name })));
+    const { workspaces, jobs, apps } = this.#options;
+    return this.#inWorkspace(id, where, async (sessionId) => {
+      if ((await workspaces.holders(id)).length === 0) await apps.forgetChats(id);
+      await workspaces.add(sessionId, id, async (to) => void (await jobs.layOut({ source, to, id, name })));
     });
   }
 
-  /** The apps that are in sessions only. One whose session goes meanwhile, or whose `app.json` is damaged, has no name. */
+  /** The apps that are in workspaces only. One whose workspace goes meanwhile, or whose `app.json` is damaged, has no name. */
   async #staged(live: ReadonlyMap<string, string>): Promise<{ app: string; name: string | null }[]> {
-    const { sessions } = this.#options;
-    const found = (await sessions.list()).flatMap(({ sessionId, apps }) =>
+    const { workspaces } = this.#options;
+    const found = (await workspaces.list()).flatMap(({ sessionId, apps }) =>
       apps.filter((app) => !live.has(app)).map((app) => ({ sessionId, app })),
     );
     return Promise.all(
-      found.map(async ({ sessionId, app }) => ({ app, name: await readName(sessions.pathOf(sessionId, app)) })),
+      found.map(async ({ sessionId, app }) => ({ app, name: await readName(workspaces.pathOf(sessionId, app)) })),
     );
   }
 
@@ -138,37 +138,37 @@ export class Authoring {
     where: StagingOptions,
     work: (folder: string, replace: ReplaceAutomation) => Promise<void>,
   ): Promise<Staged> {
-    return this.#inSession(app, where, (sessionId) => this.#options.sessions.edit(sessionId, app, work));
+    return this.#inWorkspace(app, where, (sessionId) => this.#options.workspaces.edit(sessionId, app, work));
   }
 
-  /** Live apps only: `Sessions.add` looks at the session and at `main`. */
+  /** Live apps only: `Workspaces.add` looks at the workspace and at `main`. */
   #checkFree(id: string): void {
     checkAppId(id);
     if (this.#options.registry.has(id))
       throw new SvcError('CONFLICT', `An app "${id}" already exists; choose another id.`, { path: 'id' });
   }
 
-  /** A session that was made for the work goes again when the work fails, or when it was published. */
-  async #inSession(
+  /** A workspace that was made for the work goes again when the work fails, or when it was published. */
+  async #inWorkspace(
     app: string,
     { sessionId: given, publish = false, ...options }: StagingOptions,
     work: (sessionId: string) => Promise<void>,
   ): Promise<Staged> {
-    const { sessions } = this.#options;
-    if (given !== undefined && !(await sessions.has(given))) throw unknownSession(given);
-    const sessionId = given ?? (await sessions.create(undefined, { unfinished: true })).sessionId;
+    const { workspaces } = this.#options;
+    if (given !== undefined && !(await workspaces.has(given))) throw unknownWorkspace(given);
+    const sessionId = given ?? (await workspaces.create(undefined, { unfinished: true })).sessionId;
     let keep = given !== undefined;
     try {
       await work(sessionId);
       if (!publish) {
-        if (!keep) await sessions.keep(sessionId);
+        if (!keep) await workspaces.keep(sessionId);
         keep = true;
         return { app, sessionId, staged: true };
       }
-      const published = await sessions.publish(sessionId, { app, ...options });
+      const published = await workspaces.publish(sessionId, { app, ...options });
       return { app, sessionId: keep ? sessionId : null, staged: false, published };
     } finally {
-      if (!keep) await sessions.remove(sessionId);
+      if (!keep) await workspaces.remove(sessionId);
     }
   }
 }

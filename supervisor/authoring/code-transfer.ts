@@ -20,7 +20,7 @@ type CodeTransferOptions = {
 };
 
 /**
- * `apps` are live now. `failed` stay on main and can be repaired and published from a session, except apps with links and other
+ * `apps` are live now. `failed` stay on main and can be repaired and published from a workspace, except apps with links and other
  * forbidden files: they are removed from main, which frees their ids.
  */
 type Imported = {

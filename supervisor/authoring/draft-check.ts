@@ -1,10 +1,10 @@
 /** Lists the faults that keep a draft from being published, or from running as its files are. */
 import { ERROR_CODES, type InputIssue, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { FINDING } from '../../protocol/routes/authoring/sessions-rows.ts';
+import type { FINDING } from '../../protocol/routes/authoring/workspaces-rows.ts';
 import type { Of } from '../../protocol/shapes/schema.ts';
 import type { Drafts } from '../drafts/drafts.ts';
-import type { Sessions } from './sessions.ts';
+import type { Workspaces } from './workspaces.ts';
 
 /** Something that is wrong with the draft. `path` is a file, or a member of the one that the code is about. */
 export type DraftFinding = Of<typeof FINDING>;
@@ -25,19 +25,19 @@ const FINDINGS: ReadonlySet<string> = new Set([
   ...Object.keys(ERROR_CODES).filter((code) => code.startsWith('ARCHIVE_')),
 ]);
 
-type Parts = { sessions: Pick<Sessions, 'review'>; drafts: Pick<Drafts, 'draft'> };
+type Parts = { workspaces: Pick<Workspaces, 'review'>; drafts: Pick<Drafts, 'draft'> };
 
 /**
  * What a publication would be refused for, and what keeps the draft from being called: its migrations run on its own copy of the
  * data. Rejects with `UNKNOWN_SESSION` and the like, but for no fault of the files.
  */
-export async function checkDraft({ sessions, drafts }: Parts, session: string, app: string): Promise<DraftCheck> {
+export async function checkDraft({ workspaces, drafts }: Parts, workspace: string, app: string): Promise<DraftCheck> {
   let warnings: InputIssue[] = [];
   const [refused, broken] = await Promise.all([
     findingsFrom(async () => {
-      warnings = await sessions.review(session, app);
+      warnings = await workspaces.review(workspace, app);
     }),
-    findingsFrom(async () => (await drafts.draft(session, app)).get()),
+    findingsFrom(async () => (await drafts.draft(workspace, app)).get()),
   ]);
   // Most faults are found by both.
   const more = broken.filter(({ message }) => !refused.some((one) => one.message === message));

@@ -16,13 +16,13 @@ import { AGENT_LEADER } from '../../storage/processes/children.ts';
 import { largestBelow } from '../../storage/processes/memory.ts';
 import { sweepTagged, TAG_VARIABLE } from '../../storage/processes/tagged.ts';
 import { packageRoot } from '../tree/entry-points.ts';
-import type { Sessions } from './sessions.ts';
+import type { Workspaces } from './workspaces.ts';
 
 /** Variables of the gateway that the tests get. */
 const KEPT = ['PATH', 'LANG', 'TZ'];
 
 export type DraftTestsOptions = {
-  sessions: Sessions;
+  workspaces: Workspaces;
   /** `tagOf` the data directory. */
   tag: string;
   /** A process started or ended: the record of children on disk is due. */
@@ -45,15 +45,15 @@ export class DraftTests {
   }
 
   /**
-   * Rejects with `CONFLICT` while tests run, with what `Sessions.files` rejects with, and when `signal` aborts. An app that cannot be
+   * Rejects with `CONFLICT` while tests run, with what `Workspaces.files` rejects with, and when `signal` aborts. An app that cannot be
    * made live, and tests that are ended for a limit, are an answer with an `error`.
    */
-  async run(session: string, app: string, signal: AbortSignal): Promise<AppTests> {
+  async run(workspace: string, app: string, signal: AbortSignal): Promise<AppTests> {
     if (this.#running !== null)
       throw new SvcError('CONFLICT', 'Tests of a draft are running. Run these when they have ended.');
     const end = new AbortController();
     const joined = joinSignals([signal, end.signal]);
-    const over = this.#run(session, app, joined.signal);
+    const over = this.#run(workspace, app, joined.signal);
     this.#running = { end, over: over.catch(() => {}) };
     try {
       return await over;
@@ -69,9 +69,9 @@ export class DraftTests {
     await this.#running?.over;
   }
 
-  async #run(session: string, app: string, signal: AbortSignal): Promise<AppTests> {
-    const { sessions } = this.#options;
-    const files = await sessions.files(session, app);
+  async #run(workspace: string, app: string, signal: AbortSignal): Promise<AppTests> {
+    const { workspaces } = this.#options;
+    const files = await workspaces.files(workspace, app);
     if (!files.some(({ path }) => isTestFile(path.slice(path.lastIndexOf('/') + 1))))
       return { app, passed: false, tests: [] };
     // Beside the sockets of the test's own gateways, whose paths may have little more than 100 bytes.
@@ -82,7 +82,7 @@ export class DraftTests {
         const found = await lstat(path);
         return found.isFile() || found.isDirectory();
       };
-      await cp(await sessions.folder(session, app), folder, { recursive: true, filter: isPlain });
+      await cp(await workspaces.folder(workspace, app), folder, { recursive: true, filter: isPlain });
       signal.throwIfAborted();
       return { app, ...shown(await this.#test(folder, work, signal), folder) };
     } finally {

@@ -1,4 +1,4 @@
-/** Wires the parts that need the git store: sessions, their drafts, and making apps in them. */
+/** Wires the parts that need the git store: workspaces, their drafts, and making apps in them. */
 
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
@@ -15,8 +15,8 @@ import { templateFolder } from '../tree/entry-points.ts';
 import { Authoring } from './authoring.ts';
 import { CodeTransfer } from './code-transfer.ts';
 import { DraftTests, type DraftTestsOptions } from './draft-tests.ts';
-import { Sessions } from './sessions.ts';
 import { Templates } from './templates.ts';
+import { Workspaces } from './workspaces.ts';
 
 type AuthoringParts = {
   layout: Layout;
@@ -26,11 +26,11 @@ type AuthoringParts = {
   apps: Apps;
   jobs: Jobs;
 } & Omit<DraftsOptions, 'source' | 'jobs'> &
-  Omit<DraftTestsOptions, 'sessions'>;
+  Omit<DraftTestsOptions, 'workspaces'>;
 
 /** Null on the tarball backend. */
 export type GitStoreServices = {
-  sessions: Sessions;
+  workspaces: Workspaces;
   drafts: Drafts;
   tests: DraftTests;
   authoring: Authoring;
@@ -52,10 +52,10 @@ export function openAuthoring(parts: AuthoringParts, templates: Templates): GitS
   const store = layout.codeStore;
   if (store === null) return null;
   const git = gitOn(jobs, store.repository);
-  const sessions = new Sessions({ store, git, author: config.commitAuthor, jobs, registry, deployments, log });
-  const drafts = new Drafts({ ...parts, source: sessions });
-  const authoring = new Authoring({ sessions, templates, jobs, registry, apps });
+  const workspaces = new Workspaces({ store, git, author: config.commitAuthor, jobs, registry, deployments, log });
+  const drafts = new Drafts({ ...parts, source: workspaces });
+  const authoring = new Authoring({ workspaces, templates, jobs, registry, apps });
   const code = new CodeTransfer({ git, deployments, tmpDir: layout.tmpDir, log });
-  const tests = new DraftTests({ ...parts, sessions });
-  return { sessions, drafts, tests, authoring, code };
+  const tests = new DraftTests({ ...parts, workspaces });
+  return { workspaces, drafts, tests, authoring, code };
 }

@@ -19,19 +19,19 @@ export type ChangeOptions = {
   databases: Databases;
   apps: Apps;
   claims: WebhookClaims;
-  /** For a publication from a session, which nobody edits meanwhile. */
-  follow: FollowSession;
+  /** For a publication from a workspace, which nobody edits meanwhile. */
+  follow: FollowWorkspace;
   /** Versions kept on disk for each app; the active one always is. */
   versionRetention: number;
   log: Logger;
   now(): number;
 };
 
-/** The commit that may become live, the fingerprint of the files that a session sent, and whether the commit has the very same. */
+/** The commit that may become live, the fingerprint of the files that a workspace sent, and whether the commit has the very same. */
 export type PublishedFiles = { commit: string; files: string; same?: boolean };
 
-/** The copy of an app that a session has, as its publication uses it. */
-export type SessionCopy = {
+/** The copy of an app that a workspace has, as its publication uses it. */
+export type WorkspaceCopy = {
   id: string;
   folder: string;
   /** The commit that the files were taken from; null when the app was not on `main` then. */
@@ -39,10 +39,10 @@ export type SessionCopy = {
 };
 
 /**
- * Gives a session the published files of an app, and their commit as the base of what is edited next. False: it is worth another try.
+ * Gives a workspace the published files of an app, and their commit as the base of what is edited next. False: it is worth another try.
  * Never rejects.
  */
-export type FollowSession = (session: string, app: string, published: PublishedFiles) => Promise<boolean>;
+export type FollowWorkspace = (workspace: string, app: string, published: PublishedFiles) => Promise<boolean>;
 
 /** Does what follows a change, which a failure cannot undo. The failure is logged, and answered with false. */
 export async function tryAfterChange(

@@ -18,7 +18,7 @@ import { exists } from '../../storage/files/atomic-file.ts';
 import { VersionPaths } from '../../storage/layout.ts';
 import { SerialByKey } from '../serial.ts';
 import { copyAside } from './activation.ts';
-import { type ChangeOptions, type FollowSession, pruneKeys, type SessionCopy, stagingFolder } from './change.ts';
+import { type ChangeOptions, type FollowWorkspace, pruneKeys, stagingFolder, type WorkspaceCopy } from './change.ts';
 import {
   type ActivationResult,
   type AdoptionResult,
@@ -82,8 +82,8 @@ export class Deployments {
     await this.#options.store.tidy();
   }
 
-  /** From now on sessions get with `follow` what they publish, and at once what a crash left of that. After `open`. */
-  async followSessions(follow: FollowSession): Promise<void> {
+  /** From now on workspaces get with `follow` what they publish, and at once what a crash left of that. After `open`. */
+  async followWorkspaces(follow: FollowWorkspace): Promise<void> {
     this.#options.follow = follow;
     await recoverListed(this.#options, follow);
   }
@@ -166,13 +166,13 @@ export class Deployments {
   }
 
   /**
-   * Merges a session's files of an app onto what is live and makes the result the live version; registers the app if it is new.
+   * Merges a workspace's files of an app onto what is live and makes the result the live version; registers the app if it is new.
    * Rejects with `NO_GIT_STORE`, `NO_CHANGES`, `MERGE_CONFLICT`, `STORE_DAMAGED`, and the errors of manifests, handlers,
-   * automations and migrations: then the live version and the session's files are unchanged.
+   * automations and migrations: then the live version and the workspace's files are unchanged.
    */
   publish(
     id: string,
-    { session, origin = '', maker = null, ...said }: PublishOptions & { session: SessionCopy },
+    { workspace, origin = '', maker = null, ...said }: PublishOptions & { workspace: WorkspaceCopy },
   ): Promise<PublishResult> {
     return this.#changingApp(id, async () => {
       checkAppId(id);
@@ -181,16 +181,16 @@ export class Deployments {
           'NO_GIT_STORE',
           'Publishing needs the git store: stop the gateway, then svc convert --store git.',
         );
-      const order = { source: { session }, activate: true, maker, note: noteOf(said) };
+      const order = { source: { workspace }, activate: true, maker, note: noteOf(said) };
       return published(id, await this.#publish(id, order), origin);
     });
   }
 
   /**
-   * Resolves with the warnings of a publication. Rejects with the error with which `publish` would refuse the session's files, but
+   * Resolves with the warnings of a publication. Rejects with the error with which `publish` would refuse the workspace's files, but
    * never with `NO_CHANGES`; runs no migrations and stores nothing.
    */
-  async review(id: string, { folder, base }: Pick<SessionCopy, 'folder' | 'base'>): Promise<InputIssue[]> {
+  async review(id: string, { folder, base }: Pick<WorkspaceCopy, 'folder' | 'base'>): Promise<InputIssue[]> {
     const { registry, layout, store, jobs, claims, now } = this.#options;
     const active = registry.has(id) ? (await registry.state(id)).active : null;
     const live = active === null ? null : layout.app(id).version(active.versionId);
@@ -198,7 +198,7 @@ export class Deployments {
     try {
       await mkdir(staging, { mode: 0o700 });
       const warnings = await jobs.review({
-        source: { session: folder, base, anew: true },
+        source: { workspace: folder, base, anew: true },
         commit: store.commitOrder(null),
         app: id,
         staging,

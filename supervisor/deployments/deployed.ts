@@ -5,13 +5,13 @@ import type { InputIssue } from '../../protocol/errors.ts';
 import { versionNumber } from '../../protocol/ids.ts';
 import { publicParts, type VersionSummary } from '../../protocol/manifest.ts';
 import type { activateVersion } from '../../protocol/routes/apps/versions-rows.ts';
-import type { publishSession } from '../../protocol/routes/authoring/sessions-rows.ts';
+import type { publishWorkspace } from '../../protocol/routes/authoring/workspaces-rows.ts';
 import type { AnswerOf } from '../../protocol/routes/row.ts';
 import type { AppState } from '../../storage/apps/registry.ts';
 import type { Publication } from './publication.ts';
 
-/** `version` is n of the tag `<id>/v<n>`. `sha` holds what was merged: it is the new base of the session's files. */
-export type PublishResult = AnswerOf<typeof publishSession>;
+/** `version` is n of the tag `<id>/v<n>`. `sha` holds what was merged: it is the new base of the workspace's files. */
+export type PublishResult = AnswerOf<typeof publishWorkspace>;
 
 /** `warnings`: what publishing would refuse its handlers for, an icon that cannot be drawn, and what is probably mistyped. */
 export type AdoptionResult = { webhooks: NewWebhook[]; warnings?: InputIssue[] };

@@ -133,14 +133,14 @@ test('a live version whose tag an earlier release could not make gets it, also w
   }
 });
 
-test('a session gets what it published when an earlier release died before it did', async () => {
+test('a workspace gets what it published when an earlier release died before it did', async () => {
   for (const isLive of [true, false]) {
     const { upload, layout } = await start(newDataDir(), { store: 'git' });
     await upload(version('1'));
     const [live = ''] = readdirSync(layout.codeStore!.mainDir);
     const commit = isLive ? live : COMMIT;
     const apps = { notes: { base: null, publishing: { commit, files: 'sent' } } };
-    const { dir, record } = layout.codeStore!.session('mine');
+    const { dir, record } = layout.codeStore!.workspace('mine');
     mkdirSync(dir, { recursive: true });
     writeFileSync(record, JSON.stringify({ createdAt: '2026-01-02T00:00:00.000Z', base: live, apps }));
     rmSync(layout.journalDir, { recursive: true });

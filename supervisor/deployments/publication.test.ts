@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { after as afterAll, test } from 'node:test';
 import { automation } from '../../testing/apps.ts';
 import { appFiles, tarball } from '../../testing/archive.ts';
-import { openDeployments, sessionCopy, version } from '../../testing/deployments.ts';
+import { openDeployments, version, workspaceCopy } from '../../testing/deployments.ts';
 import { root as projectRoot } from '../../testing/gateway.ts';
 import { Publication } from './publication.ts';
 import { GitStore } from './store/git-store.ts';
@@ -24,8 +24,8 @@ const documented = readFileSync(join(projectRoot, 'docs/architecture.md'), 'utf8
 
 const SQL = ['CREATE TABLE notes (c0);', 'ALTER TABLE notes ADD c1;'];
 
-/** A session's folder of the app with this many migrations. */
-function session(version: string, migrations: number): string {
+/** A workspace's folder of the app with this many migrations. */
+function workspace(version: string, migrations: number): string {
   const folder = mkdtempSync(join(root, 'session-'));
   for (const [path, text] of Object.entries(appFiles('notes', { version }))) writeFileSync(join(folder, path), text);
   mkdirSync(join(folder, 'migrations'));
@@ -45,7 +45,7 @@ for (const [at, [words, , left]] of documented.entries()) {
   const isNew = left.startsWith('the new version') || left.includes('if its migrations had committed');
   test(`a crash after "${words}" leaves the ${isNew ? 'new' : 'old'} version`, async (t) => {
     const running = await start(newDataDir());
-    const { sha } = await running.deployments.publish('notes', { session: sessionCopy(session('1', 1), null) });
+    const { sha } = await running.deployments.publish('notes', { workspace: workspaceCopy(workspace('1', 1), null) });
     const crashed = newDataDir();
     const step = Publication.steps[at]!;
     const run = step.run;
@@ -55,7 +55,7 @@ for (const [at, [words, , left]] of documented.entries()) {
     });
     const { followed } = running;
     followed.length = 0;
-    const published = await running.deployments.publish('notes', { session: sessionCopy(session('2', 2), sha) });
+    const published = await running.deployments.publish('notes', { workspace: workspaceCopy(workspace('2', 2), sha) });
     assert.deepEqual(followed, [`mine/notes ${published.sha} same`]);
     t.mock.restoreAll();
 
@@ -74,18 +74,18 @@ for (const [at, [words, , left]] of documented.entries()) {
     assert.deepEqual(after, isNew && !isLast ? [`mine/notes ${published.sha} merged`] : []);
     // The number of a version that never was is given to the next one.
     const base = isNew ? published.sha : sha;
-    const next = await deployments.publish('notes', { session: sessionCopy(session('3', isNew ? 2 : 1), base) });
+    const next = await deployments.publish('notes', { workspace: workspaceCopy(workspace('3', isNew ? 2 : 1), base) });
     assert.equal(next.tag, isNew ? 'notes/v3' : 'notes/v2');
   });
 }
 
 test('an error before the version is live undoes the steps, the last one first', async (t) => {
   const { deployments, layout } = await start(newDataDir());
-  const { sha } = await deployments.publish('notes', { session: sessionCopy(session('1', 1), null) });
+  const { sha } = await deployments.publish('notes', { workspace: workspaceCopy(workspace('1', 1), null) });
   for (const at of [1, 2, 3]) {
     const step = Publication.steps[at]!;
     t.mock.method(step, 'run', () => Promise.reject(new Error('refused')));
-    const refused = deployments.publish('notes', { session: sessionCopy(session('2', 2), sha) });
+    const refused = deployments.publish('notes', { workspace: workspaceCopy(workspace('2', 2), sha) });
     await assert.rejects(refused, /refused/);
     t.mock.restoreAll();
     assert.deepEqual(readdirSync(layout.journalDir), []);
@@ -96,14 +96,14 @@ test('an error before the version is live undoes the steps, the last one first',
 
 test('a live version whose tag could not be made stays noted, and the next change of the app makes it', async (t) => {
   const { deployments, layout, warnings } = await start(newDataDir());
-  const { sha: base } = await deployments.publish('notes', { session: sessionCopy(session('1', 1), null) });
+  const { sha: base } = await deployments.publish('notes', { workspace: workspaceCopy(workspace('1', 1), null) });
   t.mock.method(Publication.steps[4]!, 'run', () => Promise.reject(new Error('refused')));
-  const { sha, tag } = await deployments.publish('notes', { session: sessionCopy(session('2', 1), base) });
+  const { sha, tag } = await deployments.publish('notes', { workspace: workspaceCopy(workspace('2', 1), base) });
   t.mock.restoreAll();
   assert.equal((await deployments.record('notes')).activeVersion, tag);
   assert.deepEqual(readdirSync(layout.journalDir), ['notes.json']);
   assert.match(warnings.join(), /The code store could not note what is live/);
-  const next = await deployments.publish('notes', { session: sessionCopy(session('3', 1), sha) });
+  const next = await deployments.publish('notes', { workspace: workspaceCopy(workspace('3', 1), sha) });
   assert.deepEqual(
     (await deployments.versions('notes')).map(({ versionId }) => versionId),
     [next.tag, tag, 'notes/v1'],
@@ -188,16 +188,16 @@ for (const store of ['tarball', 'git'] as const) {
   });
 }
 
-test('a session with the webhook of another app is not published, and its check says so', async () => {
+test('a workspace with the webhook of another app is not published, and its check says so', async () => {
   const { deployments, holders } = await start(newDataDir());
-  const { sha } = await deployments.publish('notes', { session: sessionCopy(session('1', 0), null) });
-  const folder = session('2', 0);
+  const { sha } = await deployments.publish('notes', { workspace: workspaceCopy(workspace('1', 0), null) });
+  const folder = workspace('2', 0);
   mkdirSync(join(folder, 'automations/in'), { recursive: true });
   for (const [path, text] of Object.entries(CLAIMING)) writeFileSync(join(folder, path), text);
   holders.set(SLUG, 'other');
   await assert.rejects(deployments.review('notes', { folder, base: sha }), TAKEN);
-  await assert.rejects(deployments.publish('notes', { session: sessionCopy(folder, sha) }), TAKEN);
+  await assert.rejects(deployments.publish('notes', { workspace: workspaceCopy(folder, sha) }), TAKEN);
   holders.clear();
   await deployments.review('notes', { folder, base: sha });
-  assert.equal((await deployments.publish('notes', { session: sessionCopy(folder, sha) })).version, 2);
+  assert.equal((await deployments.publish('notes', { workspace: workspaceCopy(folder, sha) })).version, 2);
 });

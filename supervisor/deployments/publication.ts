@@ -1,6 +1,6 @@
 /**
  * Puts a version of an app into place and makes it live, step by step (specification, "Activation"; docs/architecture.md, "From
- * draft to live"). An upload, a publication from a session, an import and an activation are all publications. The caller runs one
+ * draft to live"). An upload, a publication from a workspace, an import and an activation are all publications. The caller runs one
  * at a time for each app.
  */
 import { rm } from 'node:fs/promises';
@@ -41,7 +41,7 @@ export class Publication {
   static readonly steps: readonly Step[] = [
     {
       words:
-        "Merge the session's files with `main` on their base, check manifest, handlers, automations and schemas, commit",
+        "Merge the workspace's files with `main` on their base, check manifest, handlers, automations and schemas, commit",
       where: 'jobs',
       run: async (it) => {
         await it.#stage();
@@ -50,7 +50,7 @@ export class Publication {
       },
     },
     {
-      words: 'Note the intention in `journal/<id>.json`: app, version, commit, migrations, session',
+      words: 'Note the intention in `journal/<id>.json`: app, version, commit, migrations, workspace',
       where: 'supervisor',
       run: (it) => it.#begin(),
     },
@@ -77,7 +77,7 @@ export class Publication {
       run: (it) => it.#serve(),
     },
     {
-      words: 'Give the session the published files and their commit as its base',
+      words: 'Give the workspace the published files and their commit as its base',
       where: 'supervisor',
       run: (it) => it.#follow(),
     },
@@ -240,15 +240,15 @@ export class Publication {
       versionId,
       commit: isActivation ? await store.commitActivation(this.#id, versionId) : this.commit,
       migrations: activate && this.#done < migrations ? migrations : null,
-      ...('session' in source && sent !== null && { session: { id: source.session.id, files: sent.files } }),
+      ...('workspace' in source && sent !== null && { session: { id: source.workspace.id, files: sent.files } }),
     };
   }
 
   /** The folder of a new app: a crash before the app is registered leaves it, and the intention with it. */
   async #makeFolder(): Promise<void> {
     const { layout, apps } = this.#options;
-    // In a session it was an app before, and goes on as one if this fails.
-    const chats = { keepsChats: 'session' in this.#order.source };
+    // In a workspace it was an app before, and goes on as one if this fails.
+    const chats = { keepsChats: 'workspace' in this.#order.source };
     await apps.forget(this.#id, chats);
     this.#undo.push(async () => {
       await releaseApp(this.#options, this.#id, chats);

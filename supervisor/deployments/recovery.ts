@@ -15,7 +15,7 @@ import type { AppState } from '../../storage/apps/registry.ts';
 import { moveToTrash, purgeApp, sweepUnregistered } from '../../storage/apps/trash.ts';
 import { readCurrent, readVersion, writeCurrent } from '../../storage/apps/versions.ts';
 import { exists, removeDurable } from '../../storage/files/atomic-file.ts';
-import { type ChangeOptions, type FollowSession, pruneKeys, releaseApp, tryAfterChange } from './change.ts';
+import { type ChangeOptions, type FollowWorkspace, pruneKeys, releaseApp, tryAfterChange } from './change.ts';
 
 /** Before anything is served. Logs failures: the next change of the app tries again. */
 export async function recoverAll(options: ChangeOptions): Promise<void> {
@@ -27,17 +27,17 @@ export async function recoverAll(options: ChangeOptions): Promise<void> {
 }
 
 /** Those that the journal names. */
-export async function recoverListed(options: ChangeOptions, follow?: FollowSession): Promise<void> {
+export async function recoverListed(options: ChangeOptions, follow?: FollowWorkspace): Promise<void> {
   const message = 'A change of an app that was cut off could not be put right yet.';
   for (const id of await listIntents(options.layout))
     await tryAfterChange(options, id, message, () => recover(options, id, follow));
 }
 
 /**
- * Returns the app; null when it is not registered. Without `follow` a session that has not got what it published waits for the next
+ * Returns the app; null when it is not registered. Without `follow` a workspace that has not got what it published waits for the next
  * start: now somebody may be editing its files.
  */
-export async function recover(options: ChangeOptions, id: string, follow?: FollowSession): Promise<AppState | null> {
+export async function recover(options: ChangeOptions, id: string, follow?: FollowWorkspace): Promise<AppState | null> {
   const { layout, registry } = options;
   const state = registry.has(id) ? await registry.state(id) : null;
   const intent = await intentOf(options, id, state?.active ?? null);
@@ -77,7 +77,7 @@ async function settle(
   options: ChangeOptions,
   { id, active }: AppState,
   intent: Intent,
-  follow: FollowSession = async () => false,
+  follow: FollowWorkspace = async () => false,
 ): Promise<boolean> {
   const { layout, store } = options;
   const app = layout.app(id);
@@ -114,15 +114,15 @@ export async function settlePointer({ layout, registry, databases }: ChangeOptio
   await writeCurrent(app, { activeVersion: versionId, activatedAt: updatedAt });
 }
 
-/** Gives the session that a version came from what was published. False when that is left to do. */
+/** Gives the workspace that a version came from what was published. False when that is left to do. */
 export async function followed(
-  follow: FollowSession,
+  follow: FollowWorkspace,
   id: string,
-  { session, commit }: VersionIntent,
+  { session: workspace, commit }: VersionIntent,
   same?: boolean,
 ): Promise<boolean> {
-  if (session === undefined || commit === null) return true;
-  return follow(session.id, id, { commit, files: session.files, ...(same !== undefined && { same }) });
+  if (workspace === undefined || commit === null) return true;
+  return follow(workspace.id, id, { commit, files: workspace.files, ...(same !== undefined && { same }) });
 }
 
 /** Takes away the folder of an app that is not registered: to the trash, unless the journal says that it goes for good. */

@@ -9,14 +9,14 @@ import type { VersionFolders, VersionSource } from '../../protocol/wire/jobs.ts'
 import type { AppState } from '../../storage/apps/registry.ts';
 import { installPrepared, isIntact, isPrepared, listVersions, readVersion } from '../../storage/apps/versions.ts';
 import { type AppPaths, VersionPaths } from '../../storage/layout.ts';
-import { type ChangeOptions, type PublishedFiles, type SessionCopy, stagingFolder } from './change.ts';
+import { type ChangeOptions, type PublishedFiles, stagingFolder, type WorkspaceCopy } from './change.ts';
 import { noteOf, unknownVersion } from './store/code-store.ts';
 
 /** Errors of jobs that say nothing about the files. */
 const NOT_OF_THE_CODE: ReadonlySet<string> = new Set(['OVERLOADED', 'STORAGE_FULL', 'INTERNAL']);
 
-/** An uploaded file, a session, or the tag of a version that the store has. */
-export type PublicationSource = Exclude<VersionSource, { session: string }> | { session: SessionCopy };
+/** An uploaded file, a workspace, or the tag of a version that the store has. */
+export type PublicationSource = Exclude<VersionSource, { workspace: string }> | { workspace: WorkspaceCopy };
 
 export type StagedVersion = {
   version: VersionSummary;
@@ -25,7 +25,7 @@ export type StagedVersion = {
   /** The version's commit on the git store; null without one. */
   commit: string | null;
   minted: MintedSecret[];
-  /** What a session sent, once it is committed. */
+  /** What a workspace sent, once it is committed. */
   sent: Required<PublishedFiles> | null;
 };
 
@@ -78,8 +78,8 @@ async function ingest(
   await mkdir(staging, { recursive: true, mode: 0o700 });
   const result = await jobs.ingest({
     source:
-      'session' in source
-        ? { session: source.session.folder, base: source.session.base, anew: state === null }
+      'workspace' in source
+        ? { workspace: source.workspace.folder, base: source.workspace.base, anew: state === null }
         : source,
     commit: store.commitOrder(note.message ?? null),
     app: id,

@@ -4,7 +4,7 @@ import { realpath, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isAutomationFile } from '../../protocol/automations/automation.ts';
 import type { GitFile, GitFileDiff } from '../../protocol/wire/git-jobs.ts';
-import type { SessionFilesResult } from '../../protocol/wire/jobs.ts';
+import type { WorkspaceFilesResult } from '../../protocol/wire/jobs.ts';
 import type { Registry } from '../../storage/apps/registry.ts';
 import { exists } from '../../storage/files/atomic-file.ts';
 import type { Layout } from '../../storage/layout.ts';
@@ -31,13 +31,13 @@ export class VersionFiles {
   /** Sorted by path. Rejects with `UNKNOWN_APP`, `UNKNOWN_VERSION`, `STORE_DAMAGED`. */
   list(id: string, versionId: string): Promise<GitFile[]> {
     const { jobs } = this.#options;
-    return this.#asSent(id, versionId, (folder) => jobs.sessionFiles({ work: 'list', folder }));
+    return this.#asSent(id, versionId, (folder) => jobs.workspaceFiles({ work: 'list', folder }));
   }
 
   /** Rejects as `list` does, and with `NOT_FOUND`. */
-  read(id: string, versionId: string, path: string): Promise<SessionFilesResult['read']> {
+  read(id: string, versionId: string, path: string): Promise<WorkspaceFilesResult['read']> {
     const { jobs } = this.#options;
-    const work = (folder: string) => jobs.sessionFiles({ work: 'read', folder, path });
+    const work = (folder: string) => jobs.workspaceFiles({ work: 'read', folder, path });
     return isAutomationFile(path) ? this.#asSent(id, versionId, work) : this.#within(id, versionId, work);
   }
 
@@ -46,7 +46,7 @@ export class VersionFiles {
     const { layout, jobs } = this.#options;
     const to = join(layout.tmpDir, `archive-${randomUUID()}.tgz`);
     try {
-      await this.#asSent(id, versionId, (folder) => jobs.sessionFiles({ work: 'archive', folder, to }));
+      await this.#asSent(id, versionId, (folder) => jobs.workspaceFiles({ work: 'archive', folder, to }));
       await send(to);
     } finally {
       await rm(to, { force: true });
@@ -57,7 +57,7 @@ export class VersionFiles {
   async diff(id: string, versionId: string, from?: string): Promise<VersionDiff> {
     const { layout, registry, jobs } = this.#options;
     const compare = (before: string | null) =>
-      this.#within(id, versionId, (folder) => jobs.sessionFiles({ work: 'diff', folder, before, app: id }));
+      this.#within(id, versionId, (folder) => jobs.workspaceFiles({ work: 'diff', folder, before, app: id }));
     if (from !== undefined) return { from, to: versionId, files: await this.#within(id, from, compare) };
     const { active } = await registry.state(id);
     const before = active === null ? null : await realpath(layout.app(id).version(active.versionId).code);

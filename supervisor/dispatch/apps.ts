@@ -89,7 +89,7 @@ export class Apps implements Scopes {
     const active = async () => (await this.#options.registry.state(app)).active;
     return {
       app,
-      session: undefined,
+      workspace: undefined,
       key: app,
       exists: async () => void (await active()),
       get: () => this.get(app),
@@ -209,7 +209,7 @@ export class Apps implements Scopes {
 
   /**
    * Removes what is remembered of an app that was removed for good. `keepsChats`: but for its conversations and their runs, since it
-   * goes on as the draft of a session.
+   * goes on as the draft of a workspace.
    */
   async forget(id: string, { keepsChats = false }: { keepsChats?: boolean } = {}): Promise<void> {
     const { programTokens, idempotency, secrets, blobs, notices } = this.#options;
@@ -222,7 +222,7 @@ export class Apps implements Scopes {
     await this.#later.chat.forgetApp(id, { keepsChats });
   }
 
-  /** An app of this id begins in a session: what was said and done about an earlier one is not about it. */
+  /** An app of this id begins in a workspace: what was said and done about an earlier one is not about it. */
   async forgetChats(id: string): Promise<void> {
     await this.#later.automations.runs.forgetApp(id);
     await this.#later.chat.forgetRows(id);

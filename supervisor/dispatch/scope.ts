@@ -1,4 +1,4 @@
-/** Names what calls, streams, files, secrets, settings, chats and rights are about: a live app, or a session's draft of one. */
+/** Names what calls, streams, files, secrets, settings, chats and rights are about: a live app, or a workspace's draft of one. */
 import type { SvcError } from '../../protocol/errors.ts';
 import type { Manifest, VersionSummary } from '../../protocol/manifest.ts';
 import type { Actor } from '../tree/actor/actor.ts';
@@ -11,8 +11,8 @@ import type { Tree } from '../tree/tree.ts';
 export interface Scope {
   /** The id, as callers and the app's own code name it. */
   readonly app: string;
-  /** The session of a draft; undefined for a live app. */
-  readonly session: string | undefined;
+  /** The workspace of a draft; undefined for a live app. */
+  readonly workspace: string | undefined;
   /** What rights are asked for, and data, files, secrets, settings, log and events are kept under: see `scopeKey`. */
   readonly key: string;
   /** Resolves when there is one, with an active version or without. */
@@ -64,11 +64,11 @@ export function callableApp(
   };
 }
 
-/** The live apps, or the drafts of one session, by the ids of their apps. */
+/** The live apps, or the drafts of one workspace, by the ids of their apps. */
 export interface Scopes {
   of(id: string): Scope;
   ids(): Promise<readonly string[]>;
 }
 
-/** The drafts of a session, or the live apps without one. Throws `NO_GIT_STORE`. */
-export type ScopesOf = (session: string | null | undefined) => Scopes;
+/** The drafts of a workspace, or the live apps without one. Throws `NO_GIT_STORE`. */
+export type ScopesOf = (workspace: string | null | undefined) => Scopes;

@@ -1,5 +1,5 @@
 /**
- * Keeps one app of a session: the newest snapshot of its worktree or the fault in it, and its data.
+ * Keeps one app of a workspace: the newest snapshot of its worktree or the fault in it, and its data.
  *
  *   edited ─refresh→ whole (a snapshot serves) or faulty (the worktree cannot be prepared)
  *   whole ─first call→ its data is copied and migrated → callable, or a migration failed
@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import { draftVersion } from '../../protocol/http/origins.ts';
-import { draftKey, unknownSession } from '../../protocol/ids.ts';
+import { draftKey, unknownWorkspace } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import type { Snapshot } from '../../protocol/wire/jobs.ts';
@@ -17,7 +17,7 @@ import { FolderWatch, type WatchBudget } from '../../storage/files/folder-watch.
 import type { AppPaths, Layout } from '../../storage/layout.ts';
 import type { AppLogs } from '../../storage/logs/app-log.ts';
 import { readSettings, writeSettings } from '../../storage/settings.ts';
-import type { Sessions } from '../authoring/sessions.ts';
+import type { Workspaces } from '../authoring/workspaces.ts';
 import type { Blobs } from '../blobs.ts';
 import type { Databases } from '../databases.ts';
 import type { ChangeStreams } from '../dispatch/change-streams.ts';
@@ -40,7 +40,7 @@ const PASSING = new Set(['UNKNOWN_SESSION', 'UNKNOWN_APP', 'STORAGE_FULL', 'OVER
 const FOLDER_TRIES = 3;
 
 export type DraftsOptions = {
-  source: Sessions;
+  source: Workspaces;
   layout: Layout;
   tree: Tree;
   databases: Databases;
@@ -62,10 +62,10 @@ export class Draft {
   readonly reports: PageReports;
   /** When it was last asked for anything, on the clock of `performance.now`. */
   lastUsed = performance.now();
-  /** Until its session begins to close: then it gets no new actor. */
+  /** Until its workspace begins to close: then it gets no new actor. */
   isOpen = true;
   readonly #options: DraftsOptions;
-  readonly #session: string;
+  readonly #workspace: string;
   readonly #paths: AppPaths;
   readonly #live: AppPaths;
   readonly #data: DraftData;
@@ -86,12 +86,12 @@ export class Draft {
   /** Why it is closed. */
   #over: SvcError | null = null;
 
-  constructor(options: DraftsOptions, session: string, app: string, budget: WatchBudget) {
+  constructor(options: DraftsOptions, workspace: string, app: string, budget: WatchBudget) {
     const { layout, tree } = options;
-    this.key = draftKey(session, app);
+    this.key = draftKey(workspace, app);
     this.app = app;
     this.#options = options;
-    this.#session = session;
+    this.#workspace = workspace;
     this.#paths = layout.app(this.key);
     this.#live = layout.app(app);
     this.#data = new DraftData({
@@ -170,7 +170,7 @@ export class Draft {
         { id: this.app, key: this.key, active: snapshot.summary },
         () => {
           // It may have been closed since the app was looked up.
-          if (!this.isOpen) throw unknownSession(this.#session);
+          if (!this.isOpen) throw unknownWorkspace(this.#workspace);
           return snapshot.summary;
         },
       );
@@ -207,7 +207,7 @@ export class Draft {
 
   /** Resolves when no work of it is under way and no file is open; its folder can then be removed. */
   async close(): Promise<void> {
-    this.#over = new SvcError('UNKNOWN_SESSION', 'The session was closed.');
+    this.#over = new SvcError('UNKNOWN_SESSION', 'The workspace was closed.');
     clearTimeout(this.#settling);
     this.#watch.close();
     this.reports.close();
@@ -242,7 +242,7 @@ export class Draft {
     try {
       for (let tries = FOLDER_TRIES; this.#edited && !this.#over; ) {
         await this.#look().catch((error: unknown) => {
-          // A publication puts the session's files in place by moving the whole folder.
+          // A publication puts the workspace's files in place by moving the whole folder.
           if (!isMissing(error) || --tries === 0) throw error;
         });
       }
@@ -255,7 +255,7 @@ export class Draft {
   async #look(): Promise<void> {
     const before = { snapshot: this.#snapshot, version: this.version };
     try {
-      const folder = await this.#options.source.folder(this.#session, this.app);
+      const folder = await this.#options.source.folder(this.#workspace, this.app);
       this.#edited = false;
       const [followed, taken] = await Promise.allSettled([this.#watch.follow(folder), this.#take(folder)]);
       if (followed.status === 'rejected') throw followed.reason;
@@ -280,7 +280,7 @@ export class Draft {
   }
 
   async #take(folder: string): Promise<void> {
-    const place = { app: this.app, session: this.#session, folder, draft: this.#paths.dir };
+    const place = { app: this.app, workspace: this.#workspace, folder, draft: this.#paths.dir };
     const job = { ...place, at: Date.now(), previous: this.#snapshot };
     this.#snapshot = (await this.#options.jobs.snapshot(job)) ?? this.#snapshot;
   }
@@ -327,9 +327,9 @@ export class Draft {
 
   /** A failure while no caller waited. */
   #warn(error: unknown): void {
-    // The session is being closed.
+    // The workspace is being closed.
     if (error instanceof SvcError && error.code === 'UNKNOWN_SESSION') return;
-    const what = { session: this.#session, app: this.app, err: error };
+    const what = { workspace: this.#workspace, app: this.app, err: error };
     this.#options.log.warn(what, 'A draft could not follow its files.');
   }
 

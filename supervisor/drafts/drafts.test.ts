@@ -1,4 +1,4 @@
-/** Drafts as their users see them, on the gateway's real processes; the sessions are plain folders. */
+/** Drafts as their users see them, on the gateway's real processes; the workspaces are plain folders. */
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, renameSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -43,22 +43,22 @@ async function goLive(app: string): Promise<void> {
   assert.equal((await gateway.write(app, 'add', { text: 'live' })).status, 200);
 }
 
-/** A session that has the files of `app`: `notes` is live, and no test writes to it. */
+/** A workspace that has the files of `app`: `notes` is live, and no test writes to it. */
 function open(app = 'notes') {
-  const { sessions } = it;
-  const session = `s${++made}`;
+  const { workspaces } = it;
+  const workspace = `s${++made}`;
   const files = appOf(app, NOTES) as Record<string, string>;
-  sessions.write(session, app, files);
-  const draft = `/svc/_draft/${session}`;
+  workspaces.write(workspace, app, files);
+  const draft = `/svc/_draft/${workspace}`;
   const tool = (name: string, body: unknown): Promise<Answer> =>
     gateway.call('POST', `${draft}/_tool/${name}`, { body });
   return {
     app,
-    session,
+    workspace,
     draft,
     files,
-    edit: (changed: Record<string, string>) => sessions.write(session, app, changed),
-    put: (changed: Record<string, string>) => sessions.put(session, app, changed),
+    edit: (changed: Record<string, string>) => workspaces.write(workspace, app, changed),
+    put: (changed: Record<string, string>) => workspaces.put(workspace, app, changed),
     tool,
     read: () => tool('svc_read', { app, query: 'list' }),
     write: (text: string) => tool('svc_write', { app, action: 'add', input: { text } }),
@@ -146,13 +146,13 @@ test('an idempotency key of a draft is not that of live', async () => {
 });
 
 test('an edited file reaches the next call and the page, which gets an event', async () => {
-  const { session, edit, put, read, page, follow, files } = open();
+  const { workspace, edit, put, read, page, follow, files } = open();
   await read();
   const first = await page();
   assert.match(
     first.text,
     new RegExp(
-      `<script src="/svc/_client.js" data-app="notes" data-draft="${session}" data-version="\\w{16}"></script>`,
+      `<script src="/svc/_client.js" data-app="notes" data-draft="${workspace}" data-version="\\w{16}"></script>`,
     ),
   );
   const stream = await follow();
@@ -173,9 +173,9 @@ test('an edited file reaches the next call and the page, which gets an event', a
 });
 
 test('a request sees what was written before it, though nothing was told of it yet', async () => {
-  const { app, session, edit, read, files } = open();
+  const { app, workspace, edit, read, files } = open();
   await read();
-  const draft = await it.drafts().draft(session, app);
+  const draft = await it.drafts().draft(workspace, app);
   const before = await draft.get();
   // The system is not asked for changes between a write and the question.
   edit({ 'queries/list.js': 'export default () => [];\n' });
@@ -191,13 +191,13 @@ test('a request sees what was written before it, though nothing was told of it y
 });
 
 test('a folder that is replaced as a whole is followed', async () => {
-  const { session, edit, page, follow, files } = open();
+  const { workspace, edit, page, follow, files } = open();
   await page();
   const stream = await follow();
-  const { sessions } = it;
-  sessions.write('other', 'notes', { ...files, 'index.html': '<p>other' });
-  renameSync(sessions.path(session, 'notes'), sessions.path(session, 'aside'));
-  renameSync(sessions.path('other', 'notes'), sessions.path(session, 'notes'));
+  const { workspaces } = it;
+  workspaces.write('other', 'notes', { ...files, 'index.html': '<p>other' });
+  renameSync(workspaces.path(workspace, 'notes'), workspaces.path(workspace, 'aside'));
+  renameSync(workspaces.path('other', 'notes'), workspaces.path(workspace, 'notes'));
   while (!(await page()).text.includes('other')) await stream.next();
   edit({ 'index.html': '<p>third' });
   while (!(await page()).text.includes('third')) await stream.next();
@@ -215,7 +215,7 @@ test('a page that shows an older state gets a reload when it connects', async ()
 });
 
 test('a broken draft answers its error, shows it in a browser, and is whole again once it is mended', async () => {
-  const { session, edit, read, page, follow, files, logs } = open();
+  const { workspace, edit, read, page, follow, files, logs } = open();
   await read();
   const stream = await follow();
   edit({ 'app.json': '{ "id": "notes", ' });
@@ -225,7 +225,7 @@ test('a broken draft answers its error, shows it in a browser, and is whole agai
   const shown = await page('/', { accept: 'text/html,*/*' });
   assert.equal(shown.status, 400);
   assert.match(shown.headers['content-type'] as string, /^text\/html/);
-  assert.match(shown.text, new RegExp(`data-app="notes" data-draft="${session}" data-version="\\w{16}"`));
+  assert.match(shown.text, new RegExp(`data-app="notes" data-draft="${workspace}" data-version="\\w{16}"`));
   assert.match(shown.text, /INVALID_MANIFEST/);
   assert.ok((shown.headers['content-security-policy'] as string).includes("default-src 'self'"), 'it has a policy');
   assert.match((await logs()).text, /INVALID_MANIFEST/);
@@ -289,22 +289,22 @@ test('a migration that fails is the error of every call until it is mended', asy
 });
 
 test('the data can be copied from live again', async () => {
-  const { app, session, put, write, read, follow } = await openLive('again');
+  const { app, workspace, put, write, read, follow } = await openLive('again');
   await write('draft');
   put({ 'migrations/0002_more.sql': 'CREATE TABLE more (id);' });
   await gateway.write(app, 'add', { text: 'second' });
   const stream = await follow();
-  const reset = await gateway.call('POST', `/svc/_sessions/${session}/apps/${app}/reset-data`);
+  const reset = await gateway.call('POST', `/svc/_sessions/${workspace}/apps/${app}/reset-data`);
   assert.deepEqual([reset.status, reset.json], [200, { seeded: true, migrationsApplied: [2] }]);
   assert.equal((await stream.next()).event, 'reset');
   assert.deepEqual(texts(await read()), ['live', 'second']);
 });
 
-test('a session that is closed is gone, and live is never shown in its place', async () => {
-  const { session, draft, edit, write, read, page, follow, logs, files } = open();
+test('a workspace that is closed is gone, and live is never shown in its place', async () => {
+  const { workspace, draft, edit, write, read, page, follow, logs, files } = open();
   await write('draft');
   const stream = await follow();
-  await it.sessions.close(session);
+  await it.workspaces.close(workspace);
   await stream.ended();
   for (const answer of [
     await page(),
@@ -314,12 +314,12 @@ test('a session that is closed is gone, and live is never shown in its place', a
     await gateway.call('GET', `${draft}/notes/_changes`),
     await logs(),
     await gateway.call('GET', `${draft}/_apps/notes/settings`),
-    await gateway.call('POST', `/svc/_sessions/${session}/apps/notes/reset-data`),
+    await gateway.call('POST', `/svc/_sessions/${workspace}/apps/notes/reset-data`),
   ])
     assert.deepEqual(codeOf(answer), [404, 'UNKNOWN_SESSION']);
-  assert.ok(!existsSync(join(it.dataDir, 'apps/_drafts', session)), 'its data is gone');
+  assert.ok(!existsSync(join(it.dataDir, 'apps/_drafts', workspace)), 'its data is gone');
   assert.ok(
-    !(await gateway.call('GET', '/svc/_system')).text.includes(`"${draftKey(session, 'notes')}"`),
+    !(await gateway.call('GET', '/svc/_system')).text.includes(`"${draftKey(workspace, 'notes')}"`),
     'its actor is gone',
   );
   // Another one of the same id has nothing of it.
@@ -327,25 +327,25 @@ test('a session that is closed is gone, and live is never shown in its place', a
   assert.deepEqual((await read()).json.data, [{ text: 'live' }]);
 });
 
-test('a draft whose last call ended while its session was closed is forgotten', async () => {
-  const { session, draft, tool, read } = open();
+test('a draft whose last call ended while its workspace was closed is forgotten', async () => {
+  const { workspace, draft, tool, read } = open();
   const known = it.changes().size;
   await read();
   const lines = await gateway.stream(`${draft}/_logs?app=notes&follow=1`);
   const last = tool('svc_write', { app: 'notes', action: 'linger' });
   assert.equal(JSON.parse((await lines.next()).data).msg, 'lingering');
-  await it.sessions.close(session);
+  await it.workspaces.close(workspace);
   await last;
   assert.equal(it.changes().size, known);
 });
 
-test('a restart keeps the data of open sessions and removes that of others', async () => {
+test('a restart keeps the data of open workspaces and removes that of others', async () => {
   const { put, write, read } = open();
   const { dataDir, restart } = it;
   await write('draft');
   mkdirSync(join(dataDir, 'apps/_drafts/gone/notes'), { recursive: true });
   await restart();
-  assert.ok(!existsSync(join(dataDir, 'apps/_drafts/gone')), 'what no session has is removed');
+  assert.ok(!existsSync(join(dataDir, 'apps/_drafts/gone')), 'what no workspace has is removed');
   assert.deepEqual(texts(await read()), ['live', 'draft']);
   put({ 'migrations/0002_more.sql': 'CREATE TABLE more (id);' });
   await write('again');
@@ -361,9 +361,9 @@ test('a live app that is removed leaves its drafts alone', async () => {
   assert.equal((await page()).status, 200);
 });
 
-test('svc_describe lists the apps that were taken into the session', async () => {
-  const { session, tool } = open();
-  it.sessions.write(session, 'other', appOf('other'));
+test('svc_describe lists the apps that were taken into the workspace', async () => {
+  const { workspace, tool } = open();
+  it.workspaces.write(workspace, 'other', appOf('other'));
   const { json } = await tool('svc_describe', {});
   assert.deepEqual(
     json.data.apps.map(({ app }: { app: string }) => app),
@@ -385,18 +385,18 @@ test('ids of every bad kind are refused in the one shape', async () => {
     assert.deepEqual(codeOf(answer), [404, 'UNKNOWN_APP'], app);
     assert.deepEqual(codeOf(await tool('svc_read', { app, query: 'list' })), [404, 'UNKNOWN_APP'], app);
   }
-  for (const session of ['nope', '-s', 'a b', 'x'.repeat(65), '_drafts', '%00']) {
-    const address = `/svc/_draft/${encodeURIComponent(session)}`;
-    assert.deepEqual(codeOf(await gateway.call('GET', `${address}/notes/`)), [404, 'UNKNOWN_SESSION'], session);
+  for (const workspace of ['nope', '-s', 'a b', 'x'.repeat(65), '_drafts', '%00']) {
+    const address = `/svc/_draft/${encodeURIComponent(workspace)}`;
+    assert.deepEqual(codeOf(await gateway.call('GET', `${address}/notes/`)), [404, 'UNKNOWN_SESSION'], workspace);
     const read = await gateway.call('POST', `${address}/_tool/svc_read`, { body: { app: 'notes', query: 'list' } });
-    assert.deepEqual(codeOf(read), [404, 'UNKNOWN_SESSION'], session);
+    assert.deepEqual(codeOf(read), [404, 'UNKNOWN_SESSION'], workspace);
   }
   assert.deepEqual(codeOf(await gateway.call('GET', '/svc/_draft/%/notes/')), [400, 'BAD_REQUEST']);
   assert.deepEqual(codeOf(await gateway.call('GET', `${draft}/_logs`)), [400, 'BAD_REQUEST']);
 });
 
 test('files are served under the rules of live ones', async () => {
-  const { session, draft, edit, page } = open();
+  const { workspace, draft, edit, page } = open();
   edit({ 'a.css': 'p{}' });
   const file = await page('/a.css');
   assert.deepEqual([file.status, file.headers['cache-control']], [200, 'no-cache']);
@@ -406,14 +406,14 @@ test('files are served under the rules of live ones', async () => {
   assert.deepEqual([(await page('')).status, (await page('')).headers.location], [308, `${draft}/notes/`]);
   for (const hidden of ['/app.json', '/queries/list.js', '/migrations/0001_step.sql', '/_v/v1/a.css', '/nope.css'])
     assert.deepEqual(codeOf(await page(hidden)), [404, 'NOT_FOUND'], hidden);
-  symlinkSync('/etc/passwd', join(it.sessions.path(session, 'notes'), 'b.css'));
+  symlinkSync('/etc/passwd', join(it.workspaces.path(workspace, 'notes'), 'b.css'));
   assert.deepEqual(codeOf(await page('/b.css')), [400, 'ARCHIVE_ENTRY_TYPE']);
 });
 
 test('temporary files of editors are not part of the draft', async () => {
-  const { session, edit, page } = open();
+  const { workspace, edit, page } = open();
   edit({ '.index.html.swp': 'x', 'index.html~': 'x', '.index.html.0f.tmp': 'x' });
-  symlinkSync('me@host.1', join(it.sessions.path(session, 'notes'), '.#index.html'));
+  symlinkSync('me@host.1', join(it.workspaces.path(workspace, 'notes'), '.#index.html'));
   assert.equal((await page()).status, 200);
 });
 

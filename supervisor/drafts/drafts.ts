@@ -1,9 +1,9 @@
 /**
- * Runs drafts, the apps of sessions, beside the live apps. Each has its own files, tools, data, change stream, log and settings
+ * Runs drafts, the apps of workspaces, beside the live apps. Each has its own files, tools, data, change stream, log and settings
  * (specification, "Drafts").
  */
 import { rm } from 'node:fs/promises';
-import { draftKey, isAppId, isSessionId, unknownSession } from '../../protocol/ids.ts';
+import { draftKey, isAppId, isChosenId, unknownWorkspace } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { unknownApp } from '../../storage/apps/registry.ts';
 import { sweepTemporary } from '../../storage/apps/trash.ts';
@@ -27,49 +27,50 @@ export class Drafts {
   constructor(options: DraftsOptions) {
     this.#options = options;
     this.#manifests = new Manifests(options.layout);
-    options.source.onEdited((session, app) => this.#drafts.get(draftKey(session, app))?.edit());
-    options.source.onClosed((session) => this.close(session));
+    options.source.onEdited((workspace, app) => this.#drafts.get(draftKey(workspace, app))?.edit());
+    options.source.onClosed((workspace) => this.close(workspace));
     this.#tidying = setInterval(() => this.#tidy(), LIMITS.draftTidyMs).unref();
   }
 
-  /** Removes what is kept of sessions that are gone, and what a crash left of copying data. */
+  /** Removes what is kept of workspaces that are gone, and what a crash left of copying data. */
   async open(): Promise<void> {
     const { source, layout } = this.#options;
-    for (const session of await this.#kept('')) {
-      if (!(await source.has(session))) await this.close(session);
-      else for (const app of await this.#kept(session)) await sweepTemporary(layout.app(draftKey(session, app)).dir);
+    for (const workspace of await this.#kept('')) {
+      if (!(await source.has(workspace))) await this.close(workspace);
+      else
+        for (const app of await this.#kept(workspace)) await sweepTemporary(layout.app(draftKey(workspace, app)).dir);
     }
   }
 
   /** Rejects with `UNKNOWN_SESSION` or `UNKNOWN_APP`. */
-  async draft(session: string, app: string): Promise<Draft> {
-    const key = draftKey(session, app);
+  async draft(workspace: string, app: string): Promise<Draft> {
+    const key = draftKey(workspace, app);
     const known = this.#drafts.get(key);
     if (known) return known;
-    const opening = this.#opening.get(key) ?? this.#open(session, app).finally(() => this.#opening.delete(key));
+    const opening = this.#opening.get(key) ?? this.#open(workspace, app).finally(() => this.#opening.delete(key));
     this.#opening.set(key, opening);
     return await opening;
   }
 
-  /** The drafts of a session, by the ids of their apps. */
-  in(session: string): Scopes {
-    return { of: (app) => this.#scopeOf(session, app), ids: () => this.#options.source.apps(session) };
+  /** The drafts of a workspace, by the ids of their apps. */
+  in(workspace: string): Scopes {
+    return { of: (app) => this.#scopeOf(workspace, app), ids: () => this.#options.source.apps(workspace) };
   }
 
   /** Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`, the draft's fault, or `MIGRATION_FAILED`. */
-  async resetData(session: string, app: string): Promise<FittedData> {
-    const draft = await this.draft(session, app);
+  async resetData(workspace: string, app: string): Promise<FittedData> {
+    const draft = await this.draft(workspace, app);
     const brought = await draft.resetData();
     this.#options.changes.reset(draft.key);
     return brought;
   }
 
-  /** Ends the drafts of a session that is gone, and removes what is kept of them. Never rejects. */
-  async close(session: string): Promise<void> {
+  /** Ends the drafts of a workspace that is gone, and removes what is kept of them. Never rejects. */
+  async close(workspace: string): Promise<void> {
     const { layout, log } = this.#options;
     try {
-      const prefix = draftKey(session, '');
-      const apps = new Set(await this.#kept(session));
+      const prefix = draftKey(workspace, '');
+      const apps = new Set(await this.#kept(workspace));
       for (const [key, opening] of this.#opening) {
         if (!key.startsWith(prefix)) continue;
         apps.add(key.slice(prefix.length));
@@ -77,10 +78,10 @@ export class Drafts {
       }
       // One may have been opened since the folder was read.
       for (const key of this.#drafts.keys()) if (key.startsWith(prefix)) apps.add(key.slice(prefix.length));
-      await Promise.all([...apps].map((app) => this.#close(draftKey(session, app), session)));
-      await rm(layout.drafts(session), { recursive: true, force: true });
+      await Promise.all([...apps].map((app) => this.#close(draftKey(workspace, app), workspace)));
+      await rm(layout.drafts(workspace), { recursive: true, force: true });
     } catch (error) {
-      log.warn({ session, err: error }, 'The rest of a closed session could not be removed.');
+      log.warn({ workspace, err: error }, 'The rest of a closed workspace could not be removed.');
     }
   }
 
@@ -90,12 +91,12 @@ export class Drafts {
     for (const draft of this.#drafts.values()) draft.abandon();
   }
 
-  #scopeOf(session: string, app: string): Scope {
-    const key = draftKey(session, app);
-    const opened = () => this.draft(session, app);
+  #scopeOf(workspace: string, app: string): Scope {
+    const key = draftKey(workspace, app);
+    const opened = () => this.draft(workspace, app);
     return {
       app,
-      session,
+      workspace,
       key,
       exists: async () => void (await opened()),
       get: async () => await (await opened()).get(),
@@ -115,23 +116,23 @@ export class Drafts {
     };
   }
 
-  async #open(session: string, app: string): Promise<Draft> {
+  async #open(workspace: string, app: string): Promise<Draft> {
     const { source } = this.#options;
-    if (!isSessionId(session) || !(await source.has(session))) throw unknownSession(session);
+    if (!isChosenId(workspace) || !(await source.has(workspace))) throw unknownWorkspace(workspace);
     if (!isAppId(app)) throw unknownApp(app);
-    await source.folder(session, app);
-    const draft = new Draft(this.#options, session, app, this.budget);
+    await source.folder(workspace, app);
+    const draft = new Draft(this.#options, workspace, app, this.budget);
     await draft.open();
     this.#drafts.set(draft.key, draft);
     return draft;
   }
 
-  async #close(key: string, session: string): Promise<void> {
+  async #close(key: string, workspace: string): Promise<void> {
     const { tree, changes, pages, logs, idempotency, secrets, blobs } = this.#options;
     const draft = this.#drafts.get(key);
     this.#drafts.delete(key);
     if (draft) draft.isOpen = false;
-    await tree.remove(key, unknownSession(session));
+    await tree.remove(key, unknownWorkspace(workspace));
     await draft?.close();
     // After its last call, whose event would be remembered for ever.
     changes.closeApp(key);
@@ -142,9 +143,9 @@ export class Drafts {
     blobs.forget(key);
   }
 
-  /** Names in the folder of the drafts: the apps of a session, or the sessions when it is empty. */
-  async #kept(session: string): Promise<string[]> {
-    return await namesIn(this.#options.layout.drafts(session));
+  /** Names in the folder of the drafts: the apps of a workspace, or the workspaces when it is empty. */
+  async #kept(workspace: string): Promise<string[]> {
+    return await namesIn(this.#options.layout.drafts(workspace));
   }
 
   #tidy(): void {

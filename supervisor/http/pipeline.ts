@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import { ownerOfPath, type PageOwner, pageHost, pagePath } from '../../protocol/http/origins.ts';
 import { PAGE_KEY_HEADER } from '../../protocol/http/page-key.ts';
-import { appOfKey, isAppId, isSessionId, scopeKey } from '../../protocol/ids.ts';
+import { appOfKey, isAppId, isChosenId, scopeKey } from '../../protocol/ids.ts';
 import { PUSH_WORKER } from '../../protocol/notice.ts';
 import type { AnswerMeter, Exchange, ResponseHeaders } from '../edge/edge.ts';
 import { sendErrorPage } from '../pages/error-page.ts';
@@ -280,7 +280,7 @@ function ownerOf(match: Match): PageOwner | null {
   if (!('route' in match) || match.route.needs !== 'page') return null;
   const { id = '', sid } = match.params;
   if (!isAppId(id)) return null;
-  return sid === undefined ? { app: id } : isSessionId(sid) ? { app: id, session: sid } : null;
+  return sid === undefined ? { app: id } : isChosenId(sid) ? { app: id, workspace: sid } : null;
 }
 
 /** The app or draft that a route's address names; null where it names none. */
@@ -339,7 +339,7 @@ function rightPlace(
     const address = `${access?.places.originOf(place, owner)}${path}${query}`;
     // Through a ticket if the page may be public: such a page does not ask to sign in.
     const mayEnter = isNavigation(exchange) && session !== null && session !== 'two';
-    return mayEnter && owner.session === undefined && visitors?.mayBePublic(owner.app)
+    return mayEnter && owner.workspace === undefined && visitors?.mayBePublic(owner.app)
       ? `/svc/_enter?to=${encodeURIComponent(address)}`
       : address;
   }

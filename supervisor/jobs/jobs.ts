@@ -25,13 +25,13 @@ import type {
   PrepareJob,
   SeedJob,
   SeedResult,
-  SessionFilesJob,
-  SessionFilesResult,
   SnapshotJob,
   SnapshotResult,
   TileJob,
   VerifyJob,
   VerifyResult,
+  WorkspaceFilesJob,
+  WorkspaceFilesResult,
 } from '../../protocol/wire/jobs.ts';
 import type { Tracing } from '../tracing/tracing.ts';
 import type { Child, ChildEvents } from '../tree/child.ts';
@@ -140,7 +140,7 @@ export class Jobs {
     return this.#run('ingest', job, { subject: 'upload', party: job.app, repeatable: true });
   }
 
-  /** Checks the files of a session as `ingest` does, with the same errors, and keeps nothing. Resolves with the warnings. */
+  /** Checks the files of a workspace as `ingest` does, with the same errors, and keeps nothing. Resolves with the warnings. */
   review(job: IngestJob): Promise<InputIssue[]> {
     return this.#run('review', job, { subject: 'upload', party: job.app, repeatable: true });
   }
@@ -160,10 +160,12 @@ export class Jobs {
     return this.#run('checkOutput', job, { subject: 'output', party: job.app, repeatable: true });
   }
 
-  /** Reads or writes the files of an app in a session. Rejects with the errors of archives, `NOT_FOUND`, `PRECONDITION_FAILED`. */
-  sessionFiles<W extends SessionFilesJob['work']>(job: SessionFilesJob & { work: W }): Promise<SessionFilesResult[W]> {
+  /** Reads or writes the files of an app in a workspace. Rejects with the errors of archives, `NOT_FOUND`, `PRECONDITION_FAILED`. */
+  workspaceFiles<W extends WorkspaceFilesJob['work']>(
+    job: WorkspaceFilesJob & { work: W },
+  ): Promise<WorkspaceFilesResult[W]> {
     const repeatable = job.work === 'list' || job.work === 'read' || job.work === 'diff';
-    return this.#run('sessionFiles', job, { subject: 'files', party: basename(job.folder), repeatable });
+    return this.#run('workspaceFiles', job, { subject: 'files', party: basename(job.folder), repeatable });
   }
 
   /** Puts the files of a new app into a folder. */
@@ -267,9 +269,9 @@ const SUBJECTS = {
   output: ['HANDLER_ERROR', 'Checking the output of a run', 'make it or its schema simpler', 'outputs of runs'],
   files: [
     'ARCHIVE_TOO_LARGE',
-    'Reading the files of a session',
+    'Reading the files of a workspace',
     'make them fewer',
-    'reads and changes of the files of sessions',
+    'reads and changes of the files of workspaces',
   ],
   draft: [
     'ARCHIVE_TOO_LARGE',

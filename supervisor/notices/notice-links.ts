@@ -1,7 +1,7 @@
 /** Makes the addresses in notices: of views of the console and of pages of apps, where people reach the gateway. */
 
 import { pageHost, pagePath } from '../../protocol/http/origins.ts';
-import { appOfKey, sessionOfKey } from '../../protocol/ids.ts';
+import { appOfKey, workspaceOfKey } from '../../protocol/ids.ts';
 import type { Config } from '../config.ts';
 
 export class NoticeLinks {
@@ -22,7 +22,7 @@ export class NoticeLinks {
   /** The page of an app or draft, by the key of its data. */
   page(key: string): string | null {
     const { appDomain } = this.#config;
-    const owner = { app: appOfKey(key), session: sessionOfKey(key) };
+    const owner = { app: appOfKey(key), workspace: workspaceOfKey(key) };
     if (appDomain !== null) return `https://${pageHost(owner)}.${appDomain}/`;
     return this.#base === null ? null : `${this.#base}${pagePath(owner)}/`;
   }

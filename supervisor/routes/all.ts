@@ -12,7 +12,7 @@ import { streamRoutes } from './app/streams-routes.ts';
 import { toolRoutes } from './app/tools-routes.ts';
 import { authoringRoutes } from './authoring/authoring-routes.ts';
 import { draftRoutes } from './authoring/drafts-routes.ts';
-import { sessionRoutes } from './authoring/sessions-routes.ts';
+import { workspaceRoutes } from './authoring/workspaces-routes.ts';
 import { automationEditRoutes } from './automations/automation-edit-routes.ts';
 import { automationRoutes, fireRoutes, hookRoutes } from './automations/automations-routes.ts';
 import { runRoutes } from './automations/runs-routes.ts';
@@ -65,7 +65,7 @@ export function allRoutes(services: Services): Route[] {
     ...tokenRoutes(services),
     ...noticeRoutes(services),
     ...transferRoutes(services),
-    ...sessionRoutes(services),
+    ...workspaceRoutes(services),
     ...authoringRoutes(services),
     ...draftRoutes(services),
     ...streamRoutes(services),

@@ -4,7 +4,7 @@
  */
 import { SvcError } from '../../protocol/errors.ts';
 import { appLabel, draftLabel, ownerOfPath, type PageOwner } from '../../protocol/http/origins.ts';
-import { checkAppId, isSessionId } from '../../protocol/ids.ts';
+import { checkAppId, isChosenId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import {
   enter,
@@ -132,9 +132,9 @@ export function signInRoutes({ access: own, registry, gitStore, listening, conso
       const app = registry.ids().find((id) => appLabel(id) === first);
       return app === undefined ? null : { app };
     }
-    for (const { sessionId } of (await gitStore?.sessions.list()) ?? []) {
-      for (const app of (await gitStore?.sessions.apps(sessionId)) ?? []) {
-        if (draftLabel(sessionId, app) === first) return { app, session: sessionId };
+    for (const { sessionId } of (await gitStore?.workspaces.list()) ?? []) {
+      for (const app of (await gitStore?.workspaces.apps(sessionId)) ?? []) {
+        if (draftLabel(sessionId, app) === first) return { app, workspace: sessionId };
       }
     }
     return null;
@@ -158,7 +158,7 @@ function useTicket(access: Access, registry: Services['registry'], exchange: Exc
   const ticket = access.signIns.takeTicket(text, place.host);
   if (ticket === null || place.kind !== 'page')
     throw unauthorized('The ticket was used, is too old, or is for another address; the console gives another one.');
-  const { app, session } = ticket.owner;
+  const { app, workspace: session } = ticket.owner;
   const known = `${SEEN}=${registry.registeredAt(app) ?? 0}`;
   const isFresh = session === undefined && registry.wasRemoved(app) && !hasCookie(exchange, known);
   // Before the first page: what another app of this id stored in the browser is not this one's.
@@ -196,9 +196,9 @@ function sessionOf(access: Access, exchange: Exchange, place: Place): Session | 
 /** The page that a text such as `todos` or `_draft/s1/todos` names. Throws as ids do. */
 function ownerOfText(text: string): PageOwner {
   const [, session, drafted] = /^_draft\/([^/]+)\/([^/]+)$/.exec(text) ?? [];
-  const owner: PageOwner = session === undefined ? { app: text } : { app: drafted ?? '', session };
+  const owner: PageOwner = session === undefined ? { app: text } : { app: drafted ?? '', workspace: session };
   checkAppId(owner.app);
-  if (session !== undefined && !isSessionId(session)) {
+  if (session !== undefined && !isChosenId(session)) {
     throw new SvcError('INVALID_ID', `The session id "${session.slice(0, 80)}" is not valid.`, { path: 'open' });
   }
   return owner;

@@ -123,7 +123,7 @@ export async function recover(
   notices.open();
   // Repairs after a crash may need the writer.
   await deployments.open();
-  await gitStore?.sessions.open();
+  await gitStore?.workspaces.open();
   await gitStore?.drafts.open();
   await agents.catalog?.open();
   // Before the scheduler starts: it makes up for what was missed.

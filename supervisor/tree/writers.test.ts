@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { SessionProgress } from '../../protocol/wire/frames.ts';
+import type { ConnectionProgress } from '../../protocol/wire/frames.ts';
 import { standIn } from '../../testing/stand-in.ts';
 import type { Child, ChildSpec } from './child.ts';
 import { Writers } from './writers.ts';
@@ -38,7 +38,7 @@ class Process {
 
 let now: number;
 let writers: Writers;
-const progress: SessionProgress[] = [[11, 3, 0]];
+const progress: ConnectionProgress[] = [[11, 3, 0]];
 const UNKNOWN = { progress: [], isPartial: true };
 
 beforeEach(() => {

@@ -4,7 +4,7 @@
  */
 
 import { LIMITS } from '../../protocol/limits.ts';
-import type { EarlierClients, SessionProgress } from '../../protocol/wire/frames.ts';
+import type { ConnectionProgress, EarlierClients } from '../../protocol/wire/frames.ts';
 import type { Child, ChildSpec } from './child.ts';
 import type { Specifications } from './specifications.ts';
 
@@ -141,7 +141,7 @@ const UNKNOWN: EarlierClients = { progress: [], isPartial: true };
 /** Keeps how far the clients of earlier writers had come, for the next writer that starts. */
 class Handover {
   /** Reports of recently stuck writers; a client reconnects soon, or never. */
-  #left: { at: number; progress: SessionProgress[] }[] = [];
+  #left: { at: number; progress: ConnectionProgress[] }[] = [];
   /** When a writer last ended without telling how far its clients had come. */
   #unknownAt = Number.NEGATIVE_INFINITY;
   #expected = false;
@@ -152,7 +152,7 @@ class Handover {
   }
 
   /** The common writer is to be replaced, and said how far its clients had come. Null when it did not know. */
-  writerStuck(progress: SessionProgress[] | null): void {
+  writerStuck(progress: ConnectionProgress[] | null): void {
     this.#expected = progress !== null;
     if (progress !== null) this.#left.push({ at: this.#now(), progress });
   }

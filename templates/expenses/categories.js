@@ -24,7 +24,7 @@ export function renderCategories(categories, refresh) {
 const fields = () => [...$('category-list').querySelectorAll('input')];
 const unsaved = () => fields().filter((field) => field.value !== field.defaultValue);
 
-// What could not be stored is, once there is a connection and a session again.
+// What could not be stored is, once there is a connection and a workspace again.
 document.addEventListener('svc:status', () => {
   if (svc.status === 'online') for (const field of unsaved()) field.dispatchEvent(new Event('change'));
 });

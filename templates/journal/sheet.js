@@ -77,7 +77,7 @@ async function save() {
       else showState();
     } else {
       showState(`Not saved yet: ${error.message}`);
-      // Without a connection or a session it is tried again when that is back.
+      // Without a connection or a workspace it is tried again when that is back.
       if (svc.status === 'online') later(RETRY_AFTER_MS);
     }
     return false;

@@ -115,8 +115,8 @@ async function draftOf(gateway: TestGateway): Promise<{ app: string; folder: str
   return { app: `_draft/${sessionId}/todos`, folder: draftFolder(gateway, sessionId) };
 }
 
-function draftFolder(gateway: TestGateway, session: string): string {
-  return join(gateway.dataDir, 'code-store/worktrees/sessions', session, 'apps/todos');
+function draftFolder(gateway: TestGateway, workspace: string): string {
+  return join(gateway.dataDir, 'code-store/worktrees/sessions', workspace, 'apps/todos');
 }
 
 function ofType(events: TurnEventSeen[], type: string): TurnEventSeen[] {

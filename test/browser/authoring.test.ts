@@ -18,7 +18,7 @@ const LOOK_MS = 5000;
 describe('authoring in a browser', { skip: withoutChromium() }, () => {
   const gateway = gatewayOfSuite({ store: 'git' });
   let context: BrowserContext;
-  let session: string;
+  let workspace: string;
   /** The page that the app began with. */
   let wholePage: string;
 
@@ -26,7 +26,7 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
     context = await (await sharedChromium()).newContext();
     context.setDefaultTimeout(PATIENCE_MS);
     const made = await gateway.call('POST', '/svc/_apps', { body: { id: 'notes', name: 'Notes' } });
-    session = made.json.sessionId;
+    workspace = made.json.sessionId;
     wholePage = (await gateway.call('GET', file('index.html'))).text;
     await publish();
     const page = await context.newPage();
@@ -35,7 +35,7 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
     await page.close();
   });
 
-  const file = (path: string) => `/svc/_sessions/${session}/apps/notes/files/${path}`;
+  const file = (path: string) => `/svc/_sessions/${workspace}/apps/notes/files/${path}`;
 
   async function edit(path: string, change: (text: string) => string): Promise<void> {
     const { text } = await gateway.call('GET', file(path));
@@ -44,7 +44,7 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
   }
 
   async function publish(): Promise<void> {
-    const answer = await gateway.call('POST', `/svc/_sessions/${session}/publish`, { body: {} });
+    const answer = await gateway.call('POST', `/svc/_sessions/${workspace}/publish`, { body: {} });
     assert.equal(answer.status, 201, answer.text);
   }
 
@@ -247,7 +247,7 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
 
   test('a preview follows every edit, also through a fault, and changes nothing live', async () => {
     await edit('index.html', () => wholePage);
-    const page = await open(`/svc/_draft/${session}/notes/`);
+    const page = await open(`/svc/_draft/${workspace}/notes/`);
     await page.getByText('half a sentence').waitFor();
     await edit('index.html', titled('Notes', 'A draft'));
     await page.getByRole('heading', { name: 'A draft' }).waitFor();
@@ -289,7 +289,7 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
     await gateway.call('DELETE', file('app.js'));
     await put('app.json', JSON.stringify({ ...manifest, page: { entry: 'page/main.ts' } }));
 
-    const preview = await open(`/svc/_draft/${session}/notes/`);
+    const preview = await open(`/svc/_draft/${workspace}/notes/`);
     await preview.getByText('from a module').waitFor();
     await put('page/label.ts', 'export const label: = 1;\n');
     await preview.getByText('INVALID_PAGE').waitFor();
@@ -301,9 +301,9 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
     // Its errors name the source.
     const label = "export const label = 'mended';\n";
     await put('page/label.ts', `${label}\nsetTimeout(() => {\n  throw new Error('on purpose');\n});\n`);
-    const logs = await gateway.stream(`/svc/_draft/${session}/_logs?app=notes&follow=1`);
+    const logs = await gateway.stream(`/svc/_draft/${workspace}/_logs?app=notes&follow=1`);
     const throwing = await context.newPage();
-    await throwing.goto(`http://${baseOf(gateway)}/svc/_draft/${session}/notes/`);
+    await throwing.goto(`http://${baseOf(gateway)}/svc/_draft/${workspace}/notes/`);
     let entry = '';
     while (!entry.includes('on purpose')) entry = (await logs.next()).data;
     assert.match(entry, /"file":"page\/label\.ts","line":4,"column":9/);

@@ -184,14 +184,14 @@ function codeSuite(gateway: TestGateway, store: StoreKind): void {
 
     if (store === 'tarball') return;
 
-    /** Opens a draft in the view; resolves with its session. */
-    async function edit(file: string): Promise<{ page: Page; session: string }> {
+    /** Opens a draft in the view; resolves with its workspace. */
+    async function edit(file: string): Promise<{ page: Page; workspace: string }> {
       const page = await suite.open(`/apps/shop/code?file=${file}`);
       await page.getByRole('button', { name: 'Edit', exact: true }).click();
       await page.getByRole('button', { name: 'Publish' }).waitFor();
       await editor(page, file).waitFor();
-      const session = new URLSearchParams(new URL(page.url()).hash.split('?')[1]).get('session') ?? '';
-      return { page, session };
+      const workspace = new URLSearchParams(new URL(page.url()).hash.split('?')[1]).get('session') ?? '';
+      return { page, workspace };
     }
 
     const type = async (page: Page, file: string, text: string) => {
@@ -201,11 +201,11 @@ function codeSuite(gateway: TestGateway, store: StoreKind): void {
     };
 
     test('edits a draft, shows its page beside, and publishes it', async () => {
-      const { page, session } = await edit('index.html');
+      const { page, workspace } = await edit('index.html');
       const shown = page.getByRole('combobox', { name: 'What is shown' });
       await page.getByRole('button', { name: 'Draft name' }).click();
       const form = page.getByRole('dialog', { name: 'Name of this draft' });
-      await form.getByText(session).waitFor();
+      await form.getByText(workspace).waitFor();
       assert.match(await form.getByLabel('Name').inputValue(), /^Draft \d+$/);
       await form.getByLabel('Name').fill('The third heading');
       await assertAccessible(page);
@@ -303,8 +303,8 @@ function codeSuite(gateway: TestGateway, store: StoreKind): void {
     });
 
     test('the files are a tree with what the draft changed, and the arrow keys move in it', async () => {
-      const { page, session } = await edit('index.html');
-      const files = `/svc/_sessions/${session}/apps/shop/files`;
+      const { page, workspace } = await edit('index.html');
+      const files = `/svc/_sessions/${workspace}/apps/shop/files`;
       await suite.gateway.call('PUT', `${files}/lib/deep/new.js`, { body: 'export const a = 1;\n' });
       await suite.gateway.call('PUT', `${files}/index.html`, { body: '<h1>Changed</h1>\n' });
       await suite.gateway.call('DELETE', `${files}/queries/list.js`);
@@ -340,11 +340,11 @@ function codeSuite(gateway: TestGateway, store: StoreKind): void {
     });
 
     test('runs the tests of the draft with what was typed, and leads to the one that failed', async () => {
-      const { page, session } = await edit('index.html');
+      const { page, workspace } = await edit('index.html');
       await page.getByRole('button', { name: 'Run tests' }).click();
       const tests = page.getByRole('region', { name: 'Tests' });
       await tests.getByText('The draft has no tests.').waitFor();
-      const file = `/svc/_sessions/${session}/apps/shop/files/tests/shop.test.js`;
+      const file = `/svc/_sessions/${workspace}/apps/shop/files/tests/shop.test.js`;
       await suite.gateway.call('PUT', file, {
         body: `import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -360,7 +360,7 @@ test('the page is typed', () => {
       await assertAccessible(page);
       await tests.getByRole('button', { name: 'tests/shop.test.js:5' }).click();
       await page.locator('.cm-activeLine', { hasText: 'the page is typed' }).waitFor();
-      await openView(page, `/apps/shop/code?session=${session}&file=index.html`);
+      await openView(page, `/apps/shop/code?session=${workspace}&file=index.html`);
       await type(page, 'index.html', '<!doctype html><title>Typed</title>');
       await page.getByRole('button', { name: 'Run tests' }).click();
       await tests.getByText('2 tests: 2 passed').waitFor();
@@ -383,26 +383,26 @@ test('the page is typed', () => {
     });
 
     test('unsaved text is there again after another view, and only a discard removes it', async () => {
-      const { page, session } = await edit('index.html');
+      const { page, workspace } = await edit('index.html');
       await type(page, 'index.html', 'half a page');
       await page.getByRole('link', { name: 'app.json' }).click();
       await editor(page, 'app.json').waitFor();
       await page.getByRole('link', { name: 'index.html not saved' }).waitFor();
       await openView(page, '/apps/shop');
       await page.getByText('Store').first().waitFor();
-      await openView(page, `/apps/shop/code?session=${session}&file=index.html`);
+      await openView(page, `/apps/shop/code?session=${workspace}&file=index.html`);
       await page.getByText('half a page').waitFor();
       await page.getByRole('button', { name: 'Discard' }).click();
       const dialog = page.getByRole('dialog', { name: 'Discard this draft?' });
       await dialog.getByText('so is 1 text that is not saved').waitFor();
       await dialog.getByRole('button', { name: 'Discard' }).click();
       await page.getByRole('button', { name: 'Edit', exact: true }).waitFor();
-      assert.equal((await suite.gateway.call('GET', `/svc/_sessions/${session}/apps/shop/files`)).status, 404);
+      assert.equal((await suite.gateway.call('GET', `/svc/_sessions/${workspace}/apps/shop/files`)).status, 404);
     });
 
     test('two writers never overwrite each other', async () => {
-      const { page, session } = await edit('index.html');
-      const file = `/svc/_sessions/${session}/apps/shop/files/index.html`;
+      const { page, workspace } = await edit('index.html');
+      const file = `/svc/_sessions/${workspace}/apps/shop/files/index.html`;
       await type(page, 'index.html', 'mine');
       await suite.gateway.call('PUT', file, { body: Buffer.from('theirs') });
       await page.keyboard.press('Control+s');
@@ -419,9 +419,9 @@ test('the page is typed', () => {
     });
 
     test('files are made, renamed and deleted', async () => {
-      const { page, session } = await edit('index.html');
+      const { page, workspace } = await edit('index.html');
       const paths = async () =>
-        (await suite.gateway.call('GET', `/svc/_sessions/${session}/apps/shop/files`)).json.map(
+        (await suite.gateway.call('GET', `/svc/_sessions/${workspace}/apps/shop/files`)).json.map(
           ({ path }: { path: string }) => path,
         );
       await page.getByRole('button', { name: 'New file' }).click();
@@ -464,7 +464,7 @@ test('the page is typed', () => {
       await dialog.getByRole('button', { name: 'Merge what was published' }).click();
       await dialog.getByText('stand between marks').waitFor();
       await dialog.getByRole('button', { name: 'index.html' }).click();
-      await page.getByText('<<<<<<< session').waitFor();
+      await page.getByText('<<<<<<< workspace').waitFor();
     });
   });
 }

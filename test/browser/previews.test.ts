@@ -21,8 +21,8 @@ import { sharedChromium, withoutChromium } from './chromium.ts';
 
 /** Far more than anything here takes, so that no test fails on a busy machine. */
 const PATIENCE_MS = 90_000;
-const NOTES = { session: 'dev-notes', app: 'notes' };
-const FAULTY = { session: 'dev-faulty', app: 'faulty' };
+const NOTES = { workspace: 'dev-notes', app: 'notes' };
+const FAULTY = { workspace: 'dev-faulty', app: 'faulty' };
 
 const SVC = join(root, 'bin/svc.js');
 
@@ -239,7 +239,7 @@ function errors(gateway: TestGateway): void {
     }
     const env = { HOME: home, PATH: process.env.PATH, SVC_URL: gateway.url, SVC_TOKEN: gateway.token };
     execFileSync(process.execPath, [SVC, 'dev', 'faulty', '--once'], { cwd: home, env, stdio: 'ignore' });
-    execFileSync(process.execPath, [SVC, 'publish', 'faulty', '--session', FAULTY.session], { cwd: home, env });
+    execFileSync(process.execPath, [SVC, 'publish', 'faulty', '--workspace', FAULTY.workspace], { cwd: home, env });
     dev = spawn(process.execPath, [ENDS_WITH_PARENT, SVC, 'dev', 'faulty', '--json'], {
       cwd: home,
       env,
@@ -355,7 +355,7 @@ function errors(gateway: TestGateway): void {
     await live.getByRole('heading', { name: 'Faulty' }).waitFor();
     assert.equal(await live.locator('script[src="/svc/_dev.js"]').count(), 0);
     await live.evaluate(READ_BOOM);
-    const path = `/svc/_draft/${FAULTY.session}/faulty/_errors`;
+    const path = `/svc/_draft/${FAULTY.workspace}/faulty/_errors`;
     const body = JSON.stringify({ errors: [{ kind: 'error', message: 'from live' }] });
     const other = `${originOf(gateway, FAULTY)}${path}`;
     const send = (address: string, mode: string) =>

@@ -54,8 +54,8 @@ async function startWeb(owner: Owner): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** Staged in a session over HTTP and published from there. Returns the new webhooks. */
-async function cloneBySession(gateway: TestGateway, templateId: string, id: string, name: string) {
+/** Staged in a workspace over HTTP and published from there. Returns the new webhooks. */
+async function cloneByWorkspace(gateway: TestGateway, templateId: string, id: string, name: string) {
   const cloned = await gateway.call('POST', '/svc/_apps/_clone', { body: { templateId, id, name } });
   assert.deepEqual([cloned.status, cloned.json.app, cloned.json.staged], [201, id, true], cloned.text);
   assert.deepEqual(cloned.json.webhooks, [], 'a draft has no address');
@@ -89,7 +89,7 @@ export function clones(): void {
       await t.test(template, async (ofTemplate) => {
         const id = `my-${at}`;
         const name = `Mine, No. ${at} “${template}”`;
-        const clone = at % 2 === 0 ? cloneBySession : cloneByCommand;
+        const clone = at % 2 === 0 ? cloneByWorkspace : cloneByCommand;
         minted.set(template, await clone(gateway, template, id, name));
         const { manifest, ...record } = (await gateway.call('GET', `/svc/_apps/${id}`)).json;
         assert.deepEqual([record.id, record.name, manifest.id, record.activeVersion], [id, name, id, `${id}/v1`]);

@@ -37,7 +37,7 @@ function setUp(
   };
   write(files);
   const take = (previous: Snapshot | null = null) =>
-    makeSnapshot({ app: 'notes', session: 's1', folder, draft: draft.dir, at: 1000, previous });
+    makeSnapshot({ app: 'notes', workspace: 's1', folder, draft: draft.dir, at: 1000, previous });
   const taken = async (previous: Snapshot | null = null): Promise<Snapshot> =>
     (await take(previous)) ?? assert.fail('nothing had changed');
   return { folder, draft, write, take, taken };

@@ -60,7 +60,7 @@ async function prepare(
   at: number,
   placed: VersionPaths,
 ): Promise<Snapshot> {
-  const { app, session, previous } = job;
+  const { app, workspace, previous } = job;
   // Left by a process that died during the same work.
   for (const dir of [placed.code, placed.prepared]) rmSync(dir, { recursive: true, force: true });
   makeFolder(placed.code);
@@ -68,7 +68,7 @@ async function prepare(
   // Compiling schemas is the longest part by far, and most edits are to something else.
   const before = previous === null ? null : new AppPaths(job.draft).version(previous.summary.versionId);
   const content = { app, versionId: versionId(at, sha256), uploadedAt: at, sha256, files };
-  const owner = { app, draft: { session, version: draftVersion(sha256) } };
+  const owner = { app, draft: { workspace, version: draftVersion(sha256) } };
   // Nobody installs a draft.
   const checked = checkFiles(content, placed.code);
   const built = await buildPage(placed.code, files, checked.manifest);

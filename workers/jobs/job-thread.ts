@@ -9,9 +9,9 @@ import type {
   LayOutJob,
   OutputJob,
   PackJob,
-  SessionFilesJob,
   TileJob,
   VerifyJob,
+  WorkspaceFilesJob,
 } from '../../protocol/wire/jobs.ts';
 import { flushElsewhere } from '../../storage/files/flush.ts';
 import { checkOutput as checkAgainst, loadValidators } from '../handler/validators.ts';
@@ -82,8 +82,8 @@ export const appData = answers(async (job: DataJob): Promise<DataResult> => {
   return extractData(new BackupWorkspace(workspace).archive, app, to, checkCancelled);
 });
 
-export const sessionFiles = answers(async (job: SessionFilesJob) =>
-  (await import('./session-files-job.ts')).sessionFiles(job),
+export const workspaceFiles = answers(async (job: WorkspaceFilesJob) =>
+  (await import('./workspace-files-job.ts')).workspaceFiles(job),
 );
 export const drawTile = answers(async (job: TileJob) => (await import('./content/drawn-icons.ts')).drawTile(job));
 export const layOut = answers(async (job: LayOutJob) => (await import('./lay-out.ts')).layOut(job));

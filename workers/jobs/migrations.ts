@@ -61,9 +61,9 @@ function sqlOf(text: Buffer): string {
 }
 
 /**
- * Two sessions may each have added the next migration. `merged` are the app's files with what was published since, `added` those
- * that only the session has, `lacking` those that it lacks. Throws `INVALID_MIGRATION` with the session's file in `path`, and with
- * both in `files` when the session lacks the other one.
+ * Two workspaces may each have added the next migration. `merged` are the app's files with what was published since, `added` those
+ * that only the workspace has, `lacking` those that it lacks. Throws `INVALID_MIGRATION` with the workspace's file in `path`, and with
+ * both in `files` when the workspace lacks the other one.
  */
 export function checkAddedMigrations(
   merged: string[],
@@ -77,7 +77,7 @@ export function checkAddedMigrations(
     if (other === undefined) continue;
     const reason = `has the number of ${other}, which was published`;
     if (!lacking.includes(other)) throw invalid(path, `${reason}; rename it: ${next} comes next`);
-    const advice = `Update the app in the session, then rename its own: ${next} comes next`;
+    const advice = `Update the app in the workspace, then rename its own: ${next} comes next`;
     throw invalid(path, `${reason} meanwhile. ${advice}`, [path, other]);
   }
 }

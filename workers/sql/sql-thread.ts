@@ -20,7 +20,9 @@ async function run([, id, { body, dataFile, migrated, writer, maxResultBytes }]:
   const database = new ReadOnlyDatabase(dataFile, migrated);
   const client =
     writer &&
-    new DbClient((handlers, session, socket = writer.socket) => openLink(socket, writer.ticket, handlers, session));
+    new DbClient((handlers, connectionId, socket = writer.socket) =>
+      openLink(socket, writer.ticket, handlers, connectionId),
+    );
   let answer: SqlAnswer | null = null;
   try {
     answer = await runSql(parseRequest(body), database, client);

@@ -16,7 +16,9 @@ let client: DbClient;
 
 before(async () => {
   await writing.start();
-  client = new DbClient((handlers, session) => openLink(writing.socket, writing.ticketFor('app'), handlers, session));
+  client = new DbClient((handlers, connectionId) =>
+    openLink(writing.socket, writing.ticketFor('app'), handlers, connectionId),
+  );
   await run('create table t (id integer primary key, s text)');
   await run("insert into t (s) values ('one')");
 });
@@ -98,8 +100,8 @@ test('the sql tool: rows, writes, limits and refusals', async () => {
 
 test('what a view needs too much for is an error of the caller, in the list of tables too', async () => {
   const views = (client: DbClient | null, request: object) => answer({ ...request }, client, { name: 'views' });
-  const own = new DbClient((handlers, session) =>
-    openLink(writing.socket, writing.ticketFor('views'), handlers, session),
+  const own = new DbClient((handlers, connectionId) =>
+    openLink(writing.socket, writing.ticketFor('views'), handlers, connectionId),
   );
   try {
     await own.exec(

@@ -8,12 +8,12 @@ import { isOwnDatabase } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { FrameError } from '../../protocol/wire/codec.ts';
 import {
+  type ConnectionProgress,
   DbOp,
   type EarlierClients,
   type Frame,
   type FrameOf,
   Kind,
-  type SessionProgress,
   type WriterTiming,
 } from '../../protocol/wire/frames.ts';
 import { Link, openLink, pong } from '../../protocol/wire/link.ts';
@@ -54,7 +54,7 @@ class Writer {
   stopping = false;
   readonly #bootstrap: WriterBootstrap;
   readonly #elsewhere: ReadonlyMap<string, string>;
-  readonly #before: ReadonlyMap<number, SessionProgress>;
+  readonly #before: ReadonlyMap<number, ConnectionProgress>;
   readonly #pulse = new Pulse();
   readonly #threads = new Threads(new URL('./writer-thread.js', import.meta.url));
   #supervisor: Link | null = null;
@@ -105,12 +105,12 @@ class Writer {
     return only === null ? (this.#elsewhere.get(file) ?? true) : file === only;
   }
 
-  /** The progress of a session at earlier writers. */
-  cameTo(session: number): FrameOf<'resumed'> {
-    const [, operation, commit] = this.#before.get(session) ?? [];
+  /** The progress of a connection at earlier writers. */
+  cameTo(connectionId: number): FrameOf<'resumed'> {
+    const [, operation, commit] = this.#before.get(connectionId) ?? [];
     if (operation !== undefined && commit !== undefined) return [Kind.resumed, operation, commit];
     // Or it asks about a connection that this writer itself closed: the outcome of its last operations is unknown.
-    const isUnknown = this.#bootstrap.before.isPartial || this.progress.knows(session);
+    const isUnknown = this.#bootstrap.before.isPartial || this.progress.knows(connectionId);
     return isUnknown ? [Kind.resumed, -1, -1] : [Kind.resumed, 0, 0];
   }
 
@@ -150,7 +150,7 @@ class Connection implements Asker {
   #name = 'a stranger';
   #maintain = false;
   #brief = false;
-  #session = 0;
+  #connectionId = 0;
   #place = -1;
   /** Another writer has its database. */
   #isSentOn = false;
@@ -239,10 +239,10 @@ class Connection implements Asker {
       this.close(new Error(`Another writer writes the database of ${ticket.name}.`));
       return;
     }
-    const session = frame[2];
-    if (Number.isSafeInteger(session) && (session as number) > 0) {
-      this.#session = session as number;
-      this.#place = this.#writer.progress.open(this.#session);
+    const connectionId = frame[2];
+    if (Number.isSafeInteger(connectionId) && (connectionId as number) > 0) {
+      this.#connectionId = connectionId as number;
+      this.#place = this.#writer.progress.open(this.#connectionId);
     }
     clearTimeout(this.#helloTimer);
     this.#name = ticket.name;
@@ -257,7 +257,7 @@ class Connection implements Asker {
     clearTimeout(this.#helloTimer);
     if (error) process.stderr.write(`The connection of ${this.#name} was closed: ${error.message}\n`);
     this.#writer.answered.delete(this.#link);
-    if (this.#session > 0) this.#writer.progress.close(this.#session, this.#place);
+    if (this.#connectionId > 0) this.#writer.progress.close(this.#connectionId, this.#place);
     if (this.#lane) this.#writer.lanes.leave(this.#lane, this);
   }
 }

@@ -79,7 +79,7 @@ for (const [name, beats, verdicts] of LOOKS) {
   });
 }
 
-test('the other thread reads how far each session has come, also one that has ended', () => {
+test('the other thread reads how far each connection has come, also one that has ended', () => {
   const now = () => 0;
   const progress = new Progress(now);
   const seen = new Progress(now, progress.memory);
@@ -98,24 +98,26 @@ test('the other thread reads how far each session has come, also one that has en
   assert.deepEqual([progress.knows(11), progress.knows(22), progress.knows(33)], [true, true, false]);
 });
 
-test('the place of a session that ended is free again once no client can ask for it any more', () => {
+test('the place of a connection that ended is free again once no client can ask for it any more', () => {
   let now = 0;
   const progress = new Progress(() => now);
-  for (let session = 1; session < LIMITS.writerSessions; session++) progress.open(session);
-  const last = progress.open(LIMITS.writerSessions);
+  for (let connectionId = 1; connectionId < LIMITS.writerConnections; connectionId++) progress.open(connectionId);
+  const last = progress.open(LIMITS.writerConnections);
   progress.operation(last, 7);
   progress.commit(last, 8);
-  progress.close(LIMITS.writerSessions, last);
+  progress.close(LIMITS.writerConnections, last);
   now = LIMITS.handoverMs + 1;
   progress.operation(progress.open(9999), 2);
-  assert.equal(progress.knows(LIMITS.writerSessions), false);
+  assert.equal(progress.knows(LIMITS.writerConnections), false);
   assert.deepEqual(progress.read()?.at(-1), [9999, 2, 0]);
 });
 
-test('with too many sessions none is reported, until those without a place ended a while ago', () => {
+test('with too many connections none is reported, until those without a place ended a while ago', () => {
   let now = 0;
   const progress = new Progress(() => now);
-  const places = Array.from({ length: LIMITS.writerSessions + 1 }, (_, session) => progress.open(session + 1));
+  const places = Array.from({ length: LIMITS.writerConnections + 1 }, (_, connectionId) =>
+    progress.open(connectionId + 1),
+  );
   for (const place of places) progress.operation(place, 1);
   const isUnknown = () => progress.read() === null && progress.knows(9_999_999);
   assert.equal(isUnknown(), true);
@@ -124,7 +126,7 @@ test('with too many sessions none is reported, until those without a place ended
   // Takes the place of the first one; that of the last one is still missing.
   const next = progress.open(7777);
   assert.equal(isUnknown(), true);
-  progress.close(LIMITS.writerSessions + 1, places.at(-1) as number);
+  progress.close(LIMITS.writerConnections + 1, places.at(-1) as number);
   progress.close(7777, next);
   now += LIMITS.handoverMs + 1;
   progress.open(8888);

@@ -5,7 +5,7 @@
  */
 
 import { LIMITS } from '../../protocol/limits.ts';
-import { Kind, type SessionProgress } from '../../protocol/wire/frames.ts';
+import { type ConnectionProgress, Kind } from '../../protocol/wire/frames.ts';
 import { openLink } from '../../protocol/wire/link.ts';
 
 const BUSY = 0;
@@ -96,14 +96,14 @@ export class Pulse {
   }
 }
 
-/** The first cell says that sessions found no place, of which nothing is known. */
+/** The first cell says that connections found no place, of which nothing is known. */
 const HEAD = 1;
-/** Cells of a session: its members of `SessionProgress`. */
+/** Cells of a connection: its members of `ConnectionProgress`. */
 const CELLS = 3;
 const NO_PLACE = -1;
 
 /**
- * How far each client has come: the next writer does what cannot be stored. A session is kept for a while after its end, because
+ * How far each client has come: the next writer does what cannot be stored. A connection is kept for a while after its end, because
  * its client may ask on a new connection.
  */
 export class Progress {
@@ -112,9 +112,9 @@ export class Progress {
   readonly #now: () => number;
   readonly #places = new Map<number, number>();
   #used = 0;
-  /** Places of sessions that ended, oldest first. */
-  readonly #ended: { session: number; place: number; at: number }[] = [];
-  /** Sessions without a place, and when the last of them ended. */
+  /** Places of connections that ended, oldest first. */
+  readonly #ended: { connectionId: number; place: number; at: number }[] = [];
+  /** Connections without a place, and when the last of them ended. */
   #without = 0;
   #withoutUntil = 0;
 
@@ -122,12 +122,12 @@ export class Progress {
   constructor(now: () => number, memory?: SharedArrayBuffer) {
     this.#now = now;
     this.memory =
-      memory ?? new SharedArrayBuffer((HEAD + CELLS * LIMITS.writerSessions) * Float64Array.BYTES_PER_ELEMENT);
+      memory ?? new SharedArrayBuffer((HEAD + CELLS * LIMITS.writerConnections) * Float64Array.BYTES_PER_ELEMENT);
     this.#cells = new Float64Array(this.memory);
   }
 
-  /** Answers the session's place, for `operation`, `commit` and `close`. */
-  open(session: number): number {
+  /** Answers the connection's place, for `operation`, `commit` and `close`. */
+  open(connectionId: number): number {
     if (this.#without === 0 && this.#now() - this.#withoutUntil > LIMITS.handoverMs) this.#cells[0] = 0;
     const place = this.#free();
     if (place === NO_PLACE) {
@@ -135,10 +135,10 @@ export class Progress {
       this.#cells[0] = 1;
       return NO_PLACE;
     }
-    this.#cells[place] = session;
+    this.#cells[place] = connectionId;
     this.#cells[place + 1] = 0;
     this.#cells[place + 2] = 0;
-    this.#places.set(session, place);
+    this.#places.set(connectionId, place);
     return place;
   }
 
@@ -152,8 +152,8 @@ export class Progress {
     if (place !== NO_PLACE) this.#cells[place + 2] = id;
   }
 
-  close(session: number, place: number): void {
-    if (place !== NO_PLACE) this.#ended.push({ session, place, at: this.#now() });
+  close(connectionId: number, place: number): void {
+    if (place !== NO_PLACE) this.#ended.push({ connectionId, place, at: this.#now() });
     else {
       this.#without--;
       this.#withoutUntil = this.#now();
@@ -161,17 +161,20 @@ export class Progress {
   }
 
   /** Whether it is one of this writer's, of now or of a while ago. */
-  knows(session: number): boolean {
-    return this.#cells[0] !== 0 || this.#places.has(session);
+  knows(connectionId: number): boolean {
+    return this.#cells[0] !== 0 || this.#places.has(connectionId);
   }
 
-  /** All sessions; null when there were too many. */
-  read(): SessionProgress[] | null {
+  /** All connections; null when there were too many. */
+  read(): ConnectionProgress[] | null {
     if (this.#cells[0] !== 0) return null;
-    const all: SessionProgress[] = [];
+    const all: ConnectionProgress[] = [];
     for (let place = HEAD; place < this.#cells.length; place += CELLS) {
-      const [session, operation, commit] = this.#cells.subarray(place, place + CELLS) as unknown as SessionProgress;
-      if (session !== 0) all.push([session, operation, commit]);
+      const [connectionId, operation, commit] = this.#cells.subarray(
+        place,
+        place + CELLS,
+      ) as unknown as ConnectionProgress;
+      if (connectionId !== 0) all.push([connectionId, operation, commit]);
     }
     return all;
   }
@@ -180,10 +183,10 @@ export class Progress {
     const [oldest] = this.#ended;
     if (oldest && this.#now() - oldest.at > LIMITS.handoverMs) {
       this.#ended.shift();
-      this.#places.delete(oldest.session);
+      this.#places.delete(oldest.connectionId);
       return oldest.place;
     }
-    return this.#used < LIMITS.writerSessions ? HEAD + CELLS * this.#used++ : NO_PLACE;
+    return this.#used < LIMITS.writerConnections ? HEAD + CELLS * this.#used++ : NO_PLACE;
   }
 }
 

@@ -119,8 +119,8 @@ function client(ticket: Partial<Extract<Ticket, { role: 'database' }>> = {}): Db
     maintain: false,
     ...ticket,
   } as const;
-  const made = new DbClient((handlers, session, socket = writerSocket) =>
-    openLink(socket, signTicket(whole, key), handlers, session),
+  const made = new DbClient((handlers, connectionId, socket = writerSocket) =>
+    openLink(socket, signTicket(whole, key), handlers, connectionId),
   );
   clients.push(made);
   return made;

@@ -1,13 +1,13 @@
-/** Scenes with a session `work`: files that were edited and not published, another app, drafts with data. */
+/** Scenes with a workspace `work`: files that were edited and not published, another app, drafts with data. */
 import { automation } from '../../../testing/apps.ts';
 import { automatedVersionOf, expectStatus, versionOf, type World } from './world.ts';
 
-export const SESSION = 'work';
+export const WORKSPACE = 'work';
 
-/** By name: what is done to the scene `git` once its session is open, after which the gateway is stopped. */
+/** By name: what is done to the scene `git` once its workspace is open, after which the gateway is stopped. */
 export const AUTHORING_SCENES = {
   /** Its app has migrations and an automation more, and a file that is to go. */
-  'git-session': async (world: World) => {
+  'git-workspace': async (world: World) => {
     await change(world, 'main', { ...versionOf('main', 3), 'notes.md': 'first\n' });
     await change(world, 'main', automationFiles('plain'));
   },
@@ -16,7 +16,7 @@ export const AUTHORING_SCENES = {
   'git-broken': (world: World) => change(world, 'main', automatedVersionOf('main', 3, true)),
   /** It has an app that is not published yet. */
   'git-new': async (world: World) => {
-    const body = { id: 'fresh', sessionId: SESSION };
+    const body = { id: 'fresh', sessionId: WORKSPACE };
     await expectStatus(201, world.gateway.call('POST', '/svc/_apps', { body }));
     for (const path of ['actions/add.js', 'actions/remove.js', 'queries/list.js', 'migrations/0001_notes.sql'])
       await expectStatus(200, world.gateway.call('DELETE', filePath('fresh', path)));
@@ -32,7 +32,7 @@ export const AUTHORING_SCENES = {
     await change(world, 'main', edited());
     const body = { app: 'main', action: 'put', input: { key: 'drafted', value: 1 } };
     await expectStatus(201, world.gateway.call('POST', draftTool('svc_write'), { body }));
-    const settings = `/svc/_draft/${SESSION}/_apps/main/settings`;
+    const settings = `/svc/_draft/${WORKSPACE}/_apps/main/settings`;
     await expectStatus(200, world.gateway.call('PUT', settings, { body: { theme: 'drafted' } }));
   },
 };
@@ -40,11 +40,11 @@ export const AUTHORING_SCENES = {
 export type AuthoringScene = keyof typeof AUTHORING_SCENES;
 
 export function filePath(app: string, path: string): string {
-  return `/svc/_sessions/${SESSION}/apps/${app}/files/${path}`;
+  return `/svc/_sessions/${WORKSPACE}/apps/${app}/files/${path}`;
 }
 
 export function draftTool(tool: string): string {
-  return `/svc/_draft/${SESSION}/_tool/${tool}`;
+  return `/svc/_draft/${WORKSPACE}/_tool/${tool}`;
 }
 
 /** A webhook that is minted when the app is published. */
@@ -64,9 +64,9 @@ function edited(): Record<string, string> {
   };
 }
 
-export async function fillSession(world: World, scene: AuthoringScene): Promise<void> {
+export async function fillWorkspace(world: World, scene: AuthoringScene): Promise<void> {
   await world.start();
-  await expectStatus(201, world.gateway.call('POST', '/svc/_sessions', { body: { sessionId: SESSION } }));
+  await expectStatus(201, world.gateway.call('POST', '/svc/_sessions', { body: { sessionId: WORKSPACE } }));
   await AUTHORING_SCENES[scene](world);
 }
 

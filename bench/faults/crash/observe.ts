@@ -9,7 +9,7 @@ import { countLoose } from '../../../storage/git/packing.ts';
 import type { CodeStorePaths } from '../../../storage/layout.ts';
 import { eventually, pause } from '../../../testing/waiting.ts';
 import { git } from '../stored.ts';
-import { leftOfSessions, lookAtData, lookAtSessions } from './observe-sessions.ts';
+import { leftOfWorkspaces, lookAtData, lookAtWorkspaces } from './observe-workspaces.ts';
 import { get, type World } from './world.ts';
 
 export type Observation = Awaited<ReturnType<typeof look>>;
@@ -48,7 +48,7 @@ async function look(world: World) {
   const main = apps.some(({ id }) => id === 'main');
   return {
     apps,
-    sessions: await lookAtSessions(world),
+    workspaces: await lookAtWorkspaces(world),
     settings: main ? ((await get(world, '/svc/_apps/main/settings')) as { settings: unknown }).settings : null,
     preferences: ((await get(world, '/_svc-user/prefs')) as { prefs: unknown }).prefs,
     // The apps in it, as a set: a copy to another disk that is cut off at its very end is made again.
@@ -137,7 +137,7 @@ export async function leftovers(world: World): Promise<string[]> {
 function findLeftovers(world: World): string[] {
   const { layout } = world;
   const found = new Set<string>();
-  for (const what of leftOfSessions(world)) found.add(what);
+  for (const what of leftOfWorkspaces(world)) found.add(what);
   for (const name of namesInSync(layout.journalDir)) found.add(join(layout.journalDir, name));
   const { codeStore } = layout;
   if (codeStore !== null) {

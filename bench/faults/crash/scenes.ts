@@ -5,7 +5,7 @@ import { deflateSync } from 'node:zlib';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { objectId, wrapObject } from '../../../storage/git/object.ts';
 import type { CodeStorePaths } from '../../../storage/layout.ts';
-import { AUTHORING_SCENES, type AuthoringScene, fillSession } from './authoring-scenes.ts';
+import { AUTHORING_SCENES, type AuthoringScene, fillWorkspace } from './authoring-scenes.ts';
 import {
   automatedVersionOf,
   copyOf,
@@ -114,7 +114,7 @@ export async function makeScenes(
     const isAuthoring = name in AUTHORING_SCENES;
     const scene: Scene = { folder: path, appsDir, store, shim };
     const world = isAuthoring ? copyOf(await make('git'), path) : worldOf(scene);
-    await (isAuthoring ? fillSession(world, name as AuthoringScene) : FILLS[name as keyof typeof FILLS](world));
+    await (isAuthoring ? fillWorkspace(world, name as AuthoringScene) : FILLS[name as keyof typeof FILLS](world));
     await world.gateway.stop();
     scenes.set(name, scene);
     return scene;

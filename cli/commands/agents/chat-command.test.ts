@@ -88,7 +88,7 @@ test('a message as argument: the answer goes to stdout; tools and how to continu
   ]);
 });
 
-test('an agent can build an app that only a session has', async (t) => {
+test('an agent can build an app that only a workspace has', async (t) => {
   const { env, seen } = await gatewayWith(t, {
     [WINDOWS]: failure(404, 'UNKNOWN_APP', 'No app is registered as "notes".'),
     'POST /svc/notes/_turn': turn({ type: 'final', text: 'Built.' }),
@@ -221,7 +221,7 @@ test('mode full: prints the changed files, and how to look at them and publish',
   assert.match(stderr, /^Publishing creates the webhook of notes\/inbox/m);
   assert.match(stderr, /\n {2}changed {2}index\.html\n {2}added {4}app\.css\nWhat changed: /);
   for (const command of ['svc diff', 'svc open', 'svc publish'])
-    assert.ok(stderr.includes(`${command} notes --session s1`), stderr);
+    assert.ok(stderr.includes(`${command} notes --workspace s1`), stderr);
   assert.match(stderr, /^Continue: svc chat notes --window w1$/m);
   assert.deepEqual(bodiesOf(seen, '/svc/notes/_turn'), [
     { conversationId: 'w1', message: 'Group the list', attachments: [] },

@@ -51,7 +51,7 @@ export async function chat(context: CommandContext): Promise<number> {
     await talk(conversation, context);
   } else code = await conversation.turn(message);
   if (!terminal.json) {
-    if (conversation.session !== null) drawDraft(terminal, app, conversation.session);
+    if (conversation.workspace !== null) drawDraft(terminal, app, conversation.workspace);
     terminal.hint(`Continue: svc chat ${app} --window ${name.id}`);
   }
   return code;
@@ -133,8 +133,8 @@ async function explainTo(
 }
 
 class Conversation {
-  /** The session whose draft the agent works on; null in mode `data`. */
-  session: string | null = null;
+  /** The workspace whose draft the agent works on; null in mode `data`. */
+  workspace: string | null = null;
   readonly #context: CommandContext;
   readonly #name: ConversationName;
   /** Files that are sent with the next accepted message. */
@@ -183,7 +183,7 @@ class Conversation {
         const event = JSON.parse(data) as TurnEvent;
         if (event.type === 'assistant.start') {
           turnId = event.turnId;
-          this.session = event.sessionId ?? null;
+          this.workspace = event.sessionId ?? null;
           this.#files = [];
         }
         if (event.type === 'permission' && event.optionId === undefined && turnId !== null) {
@@ -303,8 +303,8 @@ function drawFiles(terminal: Terminal, { files }: Turn): void {
     terminal.note(`  ${terminal.noteStyle('dim', status.padEnd(8))} ${path}`);
 }
 
-function drawDraft(terminal: Terminal, app: string, session: string): void {
-  const of = `${app} --session ${session}`;
+function drawDraft(terminal: Terminal, app: string, workspace: string): void {
+  const of = `${app} --workspace ${workspace}`;
   terminal.hint(`What changed: svc diff ${of}`);
   terminal.hint(`Look at it: svc open ${of}`);
   terminal.hint(`Make it live: svc publish ${of}`);

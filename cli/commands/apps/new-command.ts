@@ -1,4 +1,4 @@
-/** `svc new`: an app to start from, in a local folder or in a session of a gateway with the git store. */
+/** `svc new`: an app to start from, in a local folder or in a workspace of a gateway with the git store. */
 import { cpSync, existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { idFromName, isAppId, nameFromId } from '../../../protocol/ids.ts';
@@ -30,7 +30,7 @@ async function inFolder(context: CommandContext, folder: string): Promise<void> 
     );
   if (existsSync(folder) && !statSync(folder).isDirectory())
     throw new CommandError(`${shown} is a file.`, 'Name a new folder.');
-  for (const option of ['session', 'publish'])
+  for (const option of ['workspace', 'publish'])
     if (args.has(option)) throw new UsageError(`--${option} needs an app on the gateway; leave out the folder.`);
   if (existsSync(folder) && readdirSync(folder).length > 0)
     throw new CommandError(`${shown} is not empty.`, 'Name a new folder.');
@@ -79,7 +79,7 @@ async function onGateway({ args, terminal, connect }: CommandContext): Promise<v
     throw new UsageError('Name a folder, a template (--clone), or an id (--id) for an app on the gateway.');
   if (args.has('ts')) throw new UsageError('--ts makes a folder; name it.');
   const client = connect();
-  const more = { name: args.text('name'), sessionId: args.text('session'), publish: args.has('publish') };
+  const more = { name: args.text('name'), sessionId: args.text('workspace'), publish: args.has('publish') };
   const answer =
     templateId === undefined
       ? await client.call('POST /svc/_apps', { body: { id: id as string, ...more } })
@@ -88,15 +88,15 @@ async function onGateway({ args, terminal, connect }: CommandContext): Promise<v
   terminal.answer(answer, () => {
     const { style } = terminal;
     const { app, staged, tag = '' } = answer;
-    const session = answer.sessionId ?? '';
+    const workspace = answer.sessionId ?? '';
     terminal.done(
-      `${style('bold', app)} ${staged ? `is staged in session ${style('bold', session)}` : `${tag} is live`}`,
+      `${style('bold', app)} ${staged ? `is staged in workspace ${style('bold', workspace)}` : `${tag} is live`}`,
     );
     if (staged)
       terminal.facts({
-        preview: style('cyan', addressOf({ app, session })),
-        open: `svc open ${app} --session ${session}`,
-        publish: `svc publish ${app} --session ${session}`,
+        preview: style('cyan', addressOf({ app, workspace })),
+        open: `svc open ${app} --workspace ${workspace}`,
+        publish: `svc publish ${app} --workspace ${workspace}`,
       });
     else terminal.facts({ page: style('cyan', addressOf({ app })) });
     drawMinted(terminal, answer.webhooks);

@@ -31,7 +31,7 @@ test('svc push warns of a file that looks like an automation but is not one', as
   }
 });
 
-test('svc publish warns of such a file in the session', async (t) => {
+test('svc publish warns of such a file in the workspace', async (t) => {
   const published = {
     id: 'notes',
     version: 1,
@@ -54,7 +54,7 @@ test('svc publish warns of such a file in the session', async (t) => {
     [publish, ''],
   ] as const) {
     const { env } = await startGateway(t, routes);
-    const { code, stderr } = await svc(['publish', '--session', 's'], { env });
+    const { code, stderr } = await svc(['publish', '--workspace', 's'], { env });
     assert.deepEqual([code, stderr], [0, expected]);
   }
 });

@@ -16,7 +16,7 @@ export async function settings(context: CommandContext): Promise<void> {
     throw new UsageError(`<key> is missing: svc settings ${app} <key> --default.`, `List them: svc settings ${app}`);
   if (value !== undefined && isReset)
     throw new UsageError('A value and --default cannot be combined.', 'Omit one of them.');
-  const params = { id: app, sid: args.text('session') };
+  const params = { id: app, sid: args.text('workspace') };
   const client = connect();
   const now = await client.call('GET /svc/_apps/:id/settings', { params });
   if (key === undefined) return list(context, now);

@@ -9,7 +9,7 @@ import { EXIT } from '../../failure.ts';
 
 const FILES = '/svc/_sessions/s1/apps';
 
-/** As a session lists it. */
+/** As a workspace lists it. */
 const file = (path: string, text: string) => ({ path, size: text.length, sha: objectId('blob', Buffer.from(text)) });
 
 /** Two live apps, and one without a live version. */
@@ -72,7 +72,7 @@ test('an export that fails half way leaves nothing behind, and blames no app', a
     assert.match(stderr, /svc versions <app>\n.*svc activate <app> <version>/);
     assert.deepEqual([readdirSync(cwd), readdirSync(join(cwd, 'there'))], [['there'], []], target);
   }
-  assert.equal(gateway.seen.at(-1)?.method, 'DELETE', 'the session is closed');
+  assert.equal(gateway.seen.at(-1)?.method, 'DELETE', 'the workspace is closed');
 });
 
 test('Ctrl-C leaves nothing behind', async (t) => {
@@ -87,7 +87,7 @@ test('Ctrl-C leaves nothing behind', async (t) => {
   assert.equal(code, EXIT.failed, stderr);
   assert.match(stderr, /Interrupted; nothing was left behind/);
   assert.deepEqual(readdirSync(cwd), []);
-  assert.equal(gateway.seen.at(-1)?.method, 'DELETE', 'the session is closed');
+  assert.equal(gateway.seen.at(-1)?.method, 'DELETE', 'the workspace is closed');
 });
 
 test('a file and a folder that is not empty are left alone', async (t) => {

@@ -63,7 +63,7 @@ async function saveBundle(client: Client, target: string): Promise<void> {
   });
 }
 
-/** Reads the published files through a session, which it closes again. */
+/** Reads the published files through a workspace, which it closes again. */
 async function readApps(client: Client, apps: string[], folder: string, signal: AbortSignal): Promise<void> {
   const { sessionId } = await client.call('POST /svc/_sessions', { body: {} });
   try {

@@ -8,7 +8,7 @@ import { type DraftEvent, DraftFollower } from '../../dev/draft-follower.ts';
 import { FolderEdits } from '../../dev/folder-edits.ts';
 import type { SyncResult } from '../../dev/folder-sync.ts';
 import { FollowedTests, type TestsEvent } from '../../dev/followed-tests.ts';
-import { sessionOf, UNSEEN_MS } from '../../dev/stage-folder.ts';
+import { UNSEEN_MS, workspaceOf } from '../../dev/stage-folder.ts';
 import { EXIT } from '../../failure.ts';
 import { drawLogEntry } from '../../terminal/log-entry.ts';
 import { shortPath } from '../../terminal/paths.ts';
@@ -31,7 +31,7 @@ export async function dev(context: CommandContext): Promise<number> {
   const { args, terminal, connect, cwd } = context;
   const folder = resolve(cwd, args.at(0));
   const app = readAppId(folder);
-  const session = sessionOf(app, args.text('session'));
+  const workspace = workspaceOf(app, args.text('workspace'));
   const { files, leftOut } = scanAppFolder(folder);
   const visible = leftOut.filter(({ reason }) => reason !== 'hidden');
   const once = args.has('once');
@@ -39,7 +39,7 @@ export async function dev(context: CommandContext): Promise<number> {
   // With --once and --json it prints one document, like every command.
   const tell = (event: DevEvent): void => void (once && terminal.json ? events.push(event) : show(terminal, event));
   const startSync = (): Progress => terminal.progress(`Sending ${app}`, UNSEEN_MS);
-  const draft = new DraftFollower({ connect, session, name: args.text('name'), app, folder, tell, startSync });
+  const draft = new DraftFollower({ connect, workspace, name: args.text('name'), app, folder, tell, startSync });
   const tests = args.has('test') ? new FollowedTests(folder, context.env, tell) : null;
   await draft.open();
   if (visible.length > 0) terminal.hint(drawLeftOut(visible));
@@ -48,7 +48,7 @@ export async function dev(context: CommandContext): Promise<number> {
   try {
     const { whole, passed } = await update(draft, tests);
     const isSound = whole && (!once || (await passed));
-    const facts = { app, session, preview: await draft.preview() };
+    const facts = { app, workspace, preview: await draft.preview() };
     if (terminal.json && once) terminal.document(summary(facts, whole, events));
     else if (terminal.json) terminal.event({ event: 'ready', ...facts, whole });
     else {
@@ -57,7 +57,7 @@ export async function dev(context: CommandContext): Promise<number> {
       terminal.line(`${state} ${style('bold', app)} follows ${shortPath(folder, context)}`);
       terminal.facts({
         preview: style('cyan', facts.preview),
-        publish: `svc publish ${app} --session ${session}`,
+        publish: `svc publish ${app} --workspace ${workspace}`,
       });
     }
     if (edits === null) return isSound ? EXIT.ok : EXIT.failed;
@@ -68,10 +68,10 @@ export async function dev(context: CommandContext): Promise<number> {
     edits?.close();
     await tests?.stop();
   }
-  if (terminal.json) terminal.event({ event: 'stopped', app, session });
+  if (terminal.json) terminal.event({ event: 'stopped', app, workspace });
   else {
     terminal.note();
-    terminal.note(`The session ${session} is kept. Publish it: svc publish ${app} --session ${session}`);
+    terminal.note(`The workspace ${workspace} is kept. Publish it: svc publish ${app} --workspace ${workspace}`);
   }
   return EXIT.ok;
 }
@@ -181,10 +181,10 @@ function drawSync({ written, deleted, taken, overwritten, gone }: SyncResult): s
       written.filter((path) => !overwritten.includes(path)),
       '',
     ),
-    ...drawPaths(overwritten, ' (over a change made in the session)'),
+    ...drawPaths(overwritten, ' (over a change made in the workspace)'),
     ...drawPaths(deleted, ' (deleted)'),
-    ...drawPaths(taken, ' (taken from the session)'),
-    ...drawPaths(gone, ' (deleted in the session, still in the folder; an edit sends it again)'),
+    ...drawPaths(taken, ' (taken from the workspace)'),
+    ...drawPaths(gone, ' (deleted in the workspace, still in the folder; an edit sends it again)'),
   ].join(', ');
 }
 

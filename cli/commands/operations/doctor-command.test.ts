@@ -17,8 +17,8 @@ import {
   checkPort,
   checkPrivacy,
   checkProfile,
-  checkSessions,
   checkSqlite,
+  checkWorkspaces,
 } from './doctor-command.ts';
 
 const surroundings = (home: string) => ({ env: { HOME: home }, cwd: home, platform: 'linux' as const });
@@ -235,21 +235,21 @@ test('a data directory of another user is reported in a sentence, and its format
 });
 
 const NOW = Date.parse('2026-06-01T00:00:00Z');
-const OLD = NOW - LIMITS.sessionStaleMs - 86_400_000;
+const OLD = NOW - LIMITS.workspaceStaleMs - 86_400_000;
 
 const RECORD = JSON.stringify({ createdAt: '2026-01-01T00:00:00Z', base: 'a'.repeat(40), apps: {} });
 
-test('damaged sessions are named, with and without a gateway', async (t) => {
+test('damaged workspaces are named, with and without a gateway', async (t) => {
   const folder = temporaryFolder(t);
-  const sessions = join(folder, 'code-store/worktrees/sessions');
+  const workspaces = join(folder, 'code-store/worktrees/sessions');
   for (const [id, record] of [
     ['cut', RECORD.slice(0, 20)],
     ['whole', RECORD],
   ] as const) {
-    mkdirSync(join(sessions, id, 'apps'), { recursive: true });
-    writeFileSync(join(sessions, id, 'session.json'), record);
+    mkdirSync(join(workspaces, id, 'apps'), { recursive: true });
+    writeFileSync(join(workspaces, id, 'session.json'), record);
   }
-  mkdirSync(join(sessions, 'empty'));
+  mkdirSync(join(workspaces, 'empty'));
   const rows = [
     { sessionId: 'cut', touchedAt: Date.now(), damaged: 'It is.' },
     { sessionId: 'empty', touchedAt: Date.now(), damaged: 'It is.' },
@@ -258,14 +258,14 @@ test('damaged sessions are named, with and without a gateway', async (t) => {
   const { url } = await startGateway(t, { 'GET /svc/_sessions?limit=500': { json: rows } });
   for (const runs of [false, true]) {
     if (runs) runsOn(folder, url);
-    const [damaged, open] = await checkSessions(folder, surroundings(folder));
+    const [damaged, open] = await checkWorkspaces(folder, surroundings(folder));
     assert.equal(damaged?.state, 'problem');
     assert.match(damaged?.finding ?? '', /: cut, empty$/);
     assert.deepEqual([open?.state, open?.finding], ['ok', '3 open']);
   }
 });
 
-test('sessions untouched for 30 days are named, the oldest first, as the running gateway has them', async (t) => {
+test('workspaces untouched for 30 days are named, the oldest first, as the running gateway has them', async (t) => {
   const folder = temporaryFolder(t);
   const rows = [
     { sessionId: 'fresh', touchedAt: NOW - 1000 },
@@ -274,38 +274,38 @@ test('sessions untouched for 30 days are named, the oldest first, as the running
   ];
   const { url } = await startGateway(t, { 'GET /svc/_sessions?limit=500': { json: rows } });
   runsOn(folder, url);
-  const [check] = await checkSessions(folder, surroundings(folder), NOW);
+  const [check] = await checkWorkspaces(folder, surroundings(folder), NOW);
   assert.equal(check?.state, 'warning');
   assert.match(check?.finding ?? '', /^3 open, untouched for 30 days: older \(.*\), old \(/);
-  assert.match(check?.fix ?? '', /svc sessions rm/);
+  assert.match(check?.fix ?? '', /svc workspaces rm/);
   assert.doesNotMatch(check?.finding ?? '', /fresh/);
 });
 
-test('without a gateway sessions are read from the folder, and left there', async (t) => {
+test('without a gateway workspaces are read from the folder, and left there', async (t) => {
   const folder = temporaryFolder(t);
-  assert.deepEqual(await checkSessions(folder, surroundings(folder), NOW), [], 'no git store');
-  const sessions = join(folder, 'code-store/worktrees/sessions');
+  assert.deepEqual(await checkWorkspaces(folder, surroundings(folder), NOW), [], 'no git store');
+  const workspaces = join(folder, 'code-store/worktrees/sessions');
   for (const [id, at] of [
     ['forgotten', OLD],
     ['fresh', NOW],
   ] as const) {
-    mkdirSync(join(sessions, id, 'apps/notes'), { recursive: true });
-    writeFileSync(join(sessions, id, 'session.json'), RECORD);
+    mkdirSync(join(workspaces, id, 'apps/notes'), { recursive: true });
+    writeFileSync(join(workspaces, id, 'session.json'), RECORD);
     for (const path of ['apps/notes', 'apps', 'session.json'])
-      utimesSync(join(sessions, id, path), at / 1000, at / 1000);
+      utimesSync(join(workspaces, id, path), at / 1000, at / 1000);
   }
-  const [check] = await checkSessions(folder, surroundings(folder), NOW);
+  const [check] = await checkWorkspaces(folder, surroundings(folder), NOW);
   assert.match(check?.finding ?? '', /^2 open, untouched for 30 days: forgotten \(/);
-  assert.deepEqual(readdirSync(sessions).sort(), ['forgotten', 'fresh']);
+  assert.deepEqual(readdirSync(workspaces).sort(), ['forgotten', 'fresh']);
 });
 
-test('there is no finding about sessions for the tarball store, or if the gateway does not answer', async (t) => {
+test('there is no finding about workspaces for the tarball store, or if the gateway does not answer', async (t) => {
   const folder = temporaryFolder(t);
   const { url } = await startGateway(t, { 'GET /svc/_sessions?limit=500': failure(409, 'NO_GIT_STORE', 'No drafts.') });
   runsOn(folder, url);
-  assert.deepEqual(await checkSessions(folder, surroundings(folder), NOW), []);
+  assert.deepEqual(await checkWorkspaces(folder, surroundings(folder), NOW), []);
   runsOn(folder, 'http://127.0.0.1:1');
-  assert.deepEqual(await checkSessions(folder, surroundings(folder), NOW), []);
+  assert.deepEqual(await checkWorkspaces(folder, surroundings(folder), NOW), []);
 });
 
 function runsOn(folder: string, url: string): void {

@@ -8,7 +8,7 @@ import { DEFAULTS, LIMITS } from '../../../protocol/limits.ts';
 import { nodeFault, OLDEST_NODE, RECOMMENDED_NODE } from '../../../protocol/node-versions.ts';
 import type { SystemStatus } from '../../../protocol/routes/operations/system-rows.ts';
 import { formatBytes } from '../../../protocol/text/units.ts';
-import { listSessions, readSession, touchedAt } from '../../../storage/authoring/session-files.ts';
+import { listWorkspaces, readWorkspace, touchedAt } from '../../../storage/authoring/workspace-records.ts';
 import { checkFormat } from '../../../storage/data-format.ts';
 import { closeToOthers, openToOthers } from '../../../storage/files/private-tree.ts';
 import { Layout } from '../../../storage/layout.ts';
@@ -21,7 +21,7 @@ import { Client } from '../../gateway/client.ts';
 import { daemonOf, profileFile, readJsonFile, type Surroundings } from '../../gateway/connection.ts';
 import { whoListens } from '../../gateway/listener.ts';
 import { readAll } from '../../resource.ts';
-import { APPS, SESSIONS, shownSession } from '../../resources.ts';
+import { APPS, shownWorkspace, WORKSPACES } from '../../resources.ts';
 import { shellPath, shortPath } from '../../terminal/paths.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 import { formatAge, formatDuration } from '../../terminal/units.ts';
@@ -39,7 +39,7 @@ const NARROW = 60;
 const DOWN = new Set(['backoff', 'failed']);
 /** Where `svc serve` keeps code of the git store, unless the data directory's mark says otherwise. */
 const CODE_STORE = 'code-store';
-/** Stale sessions that are named. */
+/** Stale workspaces that are named. */
 const NAMED = 5;
 const SEE_LOG = 'The gateway logged the details where it runs (standard error of svc serve).';
 
@@ -63,7 +63,7 @@ export async function doctor(context: CommandContext): Promise<number> {
     ...(await checkData(dataDirectory, context)),
     checkProfile(context),
     ...(await checkDaemon(dataDirectory, context)),
-    ...(await checkSessions(dataDirectory, context)),
+    ...(await checkWorkspaces(dataDirectory, context)),
     await checkPort(port, dataDirectory, context),
   ];
   const has = (wanted: Check['state']): boolean => checks.some(({ state }) => state === wanted);
@@ -296,33 +296,33 @@ function withoutAddress(dataDirectory: string, shown: string): Check {
   }
 }
 
-type FoundSession = { sessionId: string; name?: string; touchedAt: number; damaged?: string };
+type FoundWorkspace = { sessionId: string; name?: string; touchedAt: number; damaged?: string };
 
-/** Sessions that are damaged, or were not used for long; none without a git store or an answer. */
-export async function checkSessions(
+/** Workspaces that are damaged, or were not used for long; none without a git store or an answer. */
+export async function checkWorkspaces(
   dataDirectory: string,
   surroundings: Surroundings,
   now = Date.now(),
 ): Promise<Check[]> {
-  const name = 'sessions';
-  const sessions = await findSessions(dataDirectory, surroundings).catch(() => null);
-  if (sessions === null) return [];
-  const damaged = sessions.filter((session) => session.damaged !== undefined).map(({ sessionId }) => sessionId);
-  const stale = sessions.filter((session) => now - session.touchedAt > LIMITS.sessionStaleMs);
+  const name = 'workspaces';
+  const workspaces = await findWorkspaces(dataDirectory, surroundings).catch(() => null);
+  if (workspaces === null) return [];
+  const damaged = workspaces.filter((workspace) => workspace.damaged !== undefined).map(({ sessionId }) => sessionId);
+  const stale = workspaces.filter((workspace) => now - workspace.touchedAt > LIMITS.workspaceStaleMs);
   stale.sort((a, b) => a.touchedAt - b.touchedAt);
   const named = stale
     .slice(0, NAMED)
-    .map((session) => `${shownSession(session)} (${formatAge(session.touchedAt, now)})`);
+    .map((workspace) => `${shownWorkspace(workspace)} (${formatAge(workspace.touchedAt, now)})`);
   const more = stale.length > NAMED ? ` and ${stale.length - NAMED} more` : '';
-  const open = `${sessions.length} open`;
-  const days = LIMITS.sessionStaleMs / 86_400_000;
+  const open = `${workspaces.length} open`;
+  const days = LIMITS.workspaceStaleMs / 86_400_000;
   const checks: Check[] = [];
   if (damaged.length > 0)
     checks.push(
       problem(
         name,
         `damaged, their session.json cannot be read: ${damaged.join(', ')}`,
-        'Copy what you need from worktrees/sessions/<id>/apps of the code store, then close them: svc sessions rm <id>',
+        'Copy what you need from worktrees/sessions/<id>/apps of the code store, then close them: svc workspaces rm <id>',
       ),
     );
   checks.push(
@@ -331,18 +331,18 @@ export async function checkSessions(
       : warning(
           name,
           `${open}, untouched for ${days} days: ${named.join(', ')}${more}`,
-          'Publish what they hold, or close them: svc diff --session <id>, svc sessions rm <id>',
+          'Publish what they hold, or close them: svc diff --workspace <id>, svc workspaces rm <id>',
         ),
   );
   return checks;
 }
 
 /** As the running gateway has them, else from the data directory; null without a git store. */
-async function findSessions(dataDirectory: string, surroundings: Surroundings): Promise<FoundSession[] | null> {
+async function findWorkspaces(dataDirectory: string, surroundings: Surroundings): Promise<FoundWorkspace[] | null> {
   const daemon = daemonOf(dataDirectory, surroundings);
   if (daemon !== null) {
     try {
-      return await readAll(new Client(daemon), SESSIONS, [], LIMITS.helloMs);
+      return await readAll(new Client(daemon), WORKSPACES, [], LIMITS.helloMs);
     } catch (error) {
       if (!(error instanceof GatewayError) || error.code !== 'NO_GIT_STORE') throw error;
     }
@@ -350,13 +350,13 @@ async function findSessions(dataDirectory: string, surroundings: Surroundings): 
   const mark = readJsonFile(new Layout(dataDirectory).storeMark) as { appsStoreRoot?: unknown } | null;
   const root = typeof mark?.appsStoreRoot === 'string' ? mark.appsStoreRoot : CODE_STORE;
   const store = new Layout(dataDirectory, undefined, root).codeStore;
-  if (store === null || !existsSync(store.sessionsDir)) return null;
-  const ids = await listSessions(store);
+  if (store === null || !existsSync(store.workspacesDir)) return null;
+  const ids = await listWorkspaces(store);
   return Promise.all(
     ids.map(async (sessionId) => {
-      const session = store.session(sessionId);
-      const found = { sessionId, touchedAt: await touchedAt(session) };
-      return readSession(session).then(
+      const workspace = store.workspace(sessionId);
+      const found = { sessionId, touchedAt: await touchedAt(workspace) };
+      return readWorkspace(workspace).then(
         (record) => (record?.name === undefined ? found : { ...found, name: record.name }),
         (error: Error) => ({ ...found, damaged: error.message }),
       );

@@ -66,10 +66,10 @@ async function checkDatabases(layout: Layout, ids: string[], noticed: AppRecord[
     if (lost === null) await check(app.data, shown, repairAdvice(id));
     else bad.push(problem('databases', `${shown} ${lost}`, repairAdvice(id)));
   }
-  for (const session of await namesIn(join(layout.appsDir, '_drafts')).catch(() => [])) {
-    for (const id of await namesIn(layout.drafts(session)).catch(() => [])) {
-      const fix = `Let it copy the live data again, or close the session: svc sessions rm ${session}`;
-      await check(layout.app(draftKey(session, id)).data, `apps/_drafts/${session}/${id}/data.sqlite`, fix);
+  for (const workspace of await namesIn(join(layout.appsDir, '_drafts')).catch(() => [])) {
+    for (const id of await namesIn(layout.drafts(workspace)).catch(() => [])) {
+      const fix = `Let it copy the live data again, or close the workspace: svc workspaces rm ${workspace}`;
+      await check(layout.app(draftKey(workspace, id)).data, `apps/_drafts/${workspace}/${id}/data.sqlite`, fix);
     }
   }
   // Such as a file that was replaced while it was open: what is there now may be whole.

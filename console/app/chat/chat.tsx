@@ -77,8 +77,8 @@ export function ChatView(props: AppViewProps) {
   return conversations && talk ? <Chat {...props} conversations={conversations} talk={talk} /> : <Loading />;
 }
 
-/** `name` is that of the conversation, `session` of the draft it works on, null without one. `side` is the version that is shown. */
-type Read = { name: string; session: string | null; side: 'draft' | 'live' };
+/** `name` is that of the conversation, `workspace` of the draft it works on, null without one. `side` is the version that is shown. */
+type Read = { name: string; workspace: string | null; side: 'draft' | 'live' };
 type ChatProps = AppViewProps & { conversations: Conversations; talk: Talk };
 
 function Chat({ app, conversations, talk }: ChatProps) {
@@ -91,7 +91,7 @@ function Chat({ app, conversations, talk }: ChatProps) {
   const mode: Mode = known?.mode ?? freshMode;
   const [thread, setThread] = useState<Thread>();
   const [problem, complain] = useState<Error | null>(null);
-  /** The conversation that was read last, with the session of its draft. Its page stays in the frame until the next one is read. */
+  /** The conversation that was read last, with the workspace of its draft. Its page stays in the frame until the next one is read. */
   const [read, setRead] = useState<Read>();
   const [edits, countEdit] = useReducer((count: number) => count + 1, 0);
   const [shown, show] = useState<'talk' | 'page'>('talk');
@@ -115,7 +115,7 @@ function Chat({ app, conversations, talk }: ChatProps) {
   };
   const name = `${talk.kind}/${talk.id}`;
   const models = useModels(name, known);
-  const session = read?.name === name ? read.session : null;
+  const workspace = read?.name === name ? read.workspace : null;
   const setSide = (side: Read['side']) => setRead((last) => last && { ...last, side });
 
   /** Shows the conversation. Choosing a mode for a new one changes its kind, and stays in the same conversation. */
@@ -123,12 +123,14 @@ function Chat({ app, conversations, talk }: ChatProps) {
     let isShown = true;
     const listener = {
       changed: drawn,
-      session: (id: string) =>
-        setRead((last) => (last?.name === name && last.session === id ? last : { name, session: id, side: 'draft' })),
+      workspace: (id: string) =>
+        setRead((last) =>
+          last?.name === name && last.workspace === id ? last : { name, workspace: id, side: 'draft' },
+        ),
       edited: () => countEdit(undefined),
     };
     const hasNoDraft = () => {
-      if (isShown) setRead((last) => (last?.name === name ? last : { name, session: null, side: 'live' }));
+      if (isShown) setRead((last) => (last?.name === name ? last : { name, workspace: null, side: 'live' }));
     };
     const made = new Thread(conversations, talk, listener);
     complain(null);
@@ -207,13 +209,13 @@ function Chat({ app, conversations, talk }: ChatProps) {
     });
   };
 
-  /** The session of the draft whose page is shown; null while it is the live one. */
-  const draft = read?.side === 'draft' ? read.session : null;
+  /** The workspace of the draft whose page is shown; null while it is the live one. */
+  const draft = read?.side === 'draft' ? read.workspace : null;
   const live = route`/svc/${app.id}/`;
   return (
     <div class="chat" data-side={shown}>
       <div class="chat-bar">
-        {session !== null && (
+        {workspace !== null && (
           <Choice label="Which version of the page" class="chat-sides">
             <Pressed isPressed={draft !== null} onPress={() => setSide('draft')}>
               Draft
@@ -296,11 +298,11 @@ function Chat({ app, conversations, talk }: ChatProps) {
           <WhatNext models={models} mode={mode} isNew={thread?.turns.length === 0 && !known} />
         </section>
         <Minted app={app.id} onKept={() => log.current?.focus({ preventScroll: true })} />
-        {session !== null && (
+        {workspace !== null && (
           <DraftBar
-            key={session}
+            key={workspace}
             app={app.id}
-            session={session}
+            workspace={workspace}
             edits={edits}
             complain={complain}
             onPublished={() => setSide('live')}
@@ -325,7 +327,7 @@ function Chat({ app, conversations, talk }: ChatProps) {
           title={draft === null ? `Secrets of ${app.name}` : `Secrets of the draft of ${app.name}`}
           onClose={() => setOpen(null)}
         >
-          <Secrets app={app.id} session={draft ?? undefined} />
+          <Secrets app={app.id} workspace={draft ?? undefined} />
         </Dialog>
       )}
       {open === 'delete' && (

@@ -5,7 +5,7 @@ import { keeping, showMinted } from '../../ui/minted.tsx';
 import { Button, Dialog } from '../../ui/parts.tsx';
 import { plural } from '../../words.ts';
 import { Brought, broughtBy, type DraftDiff, FileDiffs } from '../code/changes.tsx';
-import { checkDraft, publish, readDiff } from '../code/code-session.ts';
+import { checkDraft, publish, readDiff } from '../code/code-workspace.ts';
 import type { Finding } from '../code/editor.tsx';
 import { FindingList } from '../code/publish.tsx';
 
@@ -14,7 +14,7 @@ const SETTLE_MS = 500;
 
 type DraftProps = {
   app: string;
-  session: string;
+  workspace: string;
   /** Grows when something was done in the draft. */
   edits: number;
   complain: (error: Error | null) => void;
@@ -22,7 +22,7 @@ type DraftProps = {
 };
 
 /** Draws nothing while the draft changes nothing. */
-export function DraftBar({ app, session, edits, complain, onPublished }: DraftProps) {
+export function DraftBar({ app, workspace, edits, complain, onPublished }: DraftProps) {
   const [diff, setDiff] = useState<DraftDiff | null>(null);
   const [findings, setFindings] = useState<readonly Finding[]>([]);
   const [tag, setTag] = useState<string | null>(null);
@@ -34,10 +34,10 @@ export function DraftBar({ app, session, edits, complain, onPublished }: DraftPr
   const read = async () => {
     const number = ++asked.current;
     try {
-      const now = await readDiff(app, session);
+      const now = await readDiff(app, workspace);
       if (number !== asked.current) return;
       setDiff(now);
-      const found = now.files.length === 0 ? [] : await checkDraft(app, session);
+      const found = now.files.length === 0 ? [] : await checkDraft(app, workspace);
       if (number === asked.current) setFindings(found);
     } catch (error) {
       if (number === asked.current) complain(error as Error);
@@ -46,7 +46,7 @@ export function DraftBar({ app, session, edits, complain, onPublished }: DraftPr
   useEffect(() => {
     const timer = setTimeout(() => void read(), edits === 0 ? 0 : SETTLE_MS);
     return () => clearTimeout(timer);
-  }, [session, edits]);
+  }, [workspace, edits]);
   useEffect(() => setTag(null), [edits]);
   // The button that had the focus has gone.
   useEffect(() => {
@@ -57,7 +57,7 @@ export function DraftBar({ app, session, edits, complain, onPublished }: DraftPr
     complain(null);
     setPublishing(true);
     try {
-      const published = await keeping(publish(session, { app }));
+      const published = await keeping(publish(workspace, { app }));
       showMinted(app, published.webhooks);
       await read();
       setTag(published.tag);
@@ -82,7 +82,7 @@ export function DraftBar({ app, session, edits, complain, onPublished }: DraftPr
           </p>
           <FindingList
             findings={findings}
-            onOpen={({ file, line, column }) => go(hrefOf(['apps', app, 'code'], { session, file, line, column }))}
+            onOpen={({ file, line, column }) => go(hrefOf(['apps', app, 'code'], { workspace, file, line, column }))}
           />
         </>
       )}
@@ -90,8 +90,8 @@ export function DraftBar({ app, session, edits, complain, onPublished }: DraftPr
         <span ref={said} class="chat-changes" role="status" tabindex={-1}>
           {tag === null ? (
             <>
-              <a href={hrefOf(['apps', app, 'code'], { session })}>{plural(diff.files.length, 'file')}</a> changed, not
-              published
+              <a href={hrefOf(['apps', app, 'code'], { workspace })}>{plural(diff.files.length, 'file')}</a> changed,
+              not published
             </>
           ) : (
             <>

@@ -7,8 +7,8 @@ import { ShownTurn } from './drawn-turn.ts';
 /** Called when turns come or end, and when turns change a draft. */
 type ThreadListener = {
   changed(): void;
-  /** The session of the draft that it works on. */
-  session(sessionId: string): void;
+  /** The workspace of the draft that it works on. */
+  workspace(sessionId: string): void;
   /** A turn changed a file of it, or has ended. */
   edited(): void;
 };
@@ -43,7 +43,7 @@ export class Thread {
     const last = read.at(-1);
     if (this.#conversations.find(this.talk)?.mode !== 'full' || !last?.turnId) return;
     const start = await this.#conversations.start(this.talk, last.turnId);
-    if (start?.sessionId && !this.#isClosed) this.#listener.session(start.sessionId);
+    if (start?.sessionId && !this.#isClosed) this.#listener.workspace(start.sessionId);
   }
 
   /** Closes the streams; the turns themselves go on. */
@@ -116,7 +116,7 @@ export class Thread {
       for await (const { data } of gateway.follow(path, { isPatient: true, signal: leaving.signal, onLost })) {
         const event = JSON.parse(data) as TurnEvent;
         turn.show(event);
-        if (event.type === 'assistant.start' && event.sessionId) this.#listener.session(event.sessionId);
+        if (event.type === 'assistant.start' && event.sessionId) this.#listener.workspace(event.sessionId);
         if (event.type === 'file') this.#listener.edited();
         if (event.type === 'end') break;
       }

@@ -1,6 +1,6 @@
 /** Texts that are open in the editor. They are kept while other views are open, so that unsaved text is never lost. */
 import type { EditorState, Text } from '@codemirror/state';
-import { keyOf, readFile, type Source, writeFile } from './code-session.ts';
+import { keyOf, readFile, type Source, writeFile } from './code-workspace.ts';
 import { stateOf } from './editor.tsx';
 
 export type OpenFile = {
@@ -81,7 +81,7 @@ async function writeText(source: Source, file: OpenFile, overwrite: boolean): Pr
 
 async function contentOf(source: Source, path: string): Promise<Pick<OpenFile, 'state' | 'saved' | 'sha'>> {
   const { text, sha } = await readFile(source, path);
-  const state = text === null ? null : stateOf(path, text, source.session === null);
+  const state = text === null ? null : stateOf(path, text, source.workspace === null);
   return { state, saved: state?.doc ?? null, sha };
 }
 

@@ -17,7 +17,7 @@ import {
   renameFile,
   type Source,
   writeFile,
-} from './code-session.ts';
+} from './code-workspace.ts';
 import { Editor, type Finding } from './editor.tsx';
 import { type Status, statusesOf } from './file-tree.ts';
 import { FileTree } from './file-tree.tsx';
@@ -64,7 +64,7 @@ export function Files(props: FilesProps) {
     onWritten,
   } = props;
   const [, draw] = useReducer((count: number) => count + 1, 0);
-  const isDraft = source.session !== null;
+  const isDraft = source.workspace !== null;
   const load = async () => {
     const now = await listFiles(source);
     await follow(source, now);
@@ -127,8 +127,8 @@ export function Files(props: FilesProps) {
           {isDraft && all.length > 0 && <FindingList findings={all} onOpen={onOpen} />}
         </OneFile>
       )}
-      {hasPreview && source.session !== null && (
-        <PageFrame page={route`/svc/_draft/${source.session}/${source.app}/`} />
+      {hasPreview && source.workspace !== null && (
+        <PageFrame page={route`/svc/_draft/${source.workspace}/${source.app}/`} />
       )}
       {asked?.what === 'delete' && known && (
         <Confirm
@@ -161,22 +161,22 @@ export function Files(props: FilesProps) {
 }
 
 /** What a draft is compared with: the files of the live version, none where no version is; null until they are read, and for a version. */
-function useLiveFiles({ app, session }: Source, version: string | null): CodeFile[] | null {
+function useLiveFiles({ app, workspace }: Source, version: string | null): CodeFile[] | null {
   const load = async () =>
-    session !== null && version !== null ? await listFiles({ app, version, session: null }) : [];
+    workspace !== null && version !== null ? await listFiles({ app, version, workspace: null }) : [];
   const { value = null } = usePolled(load, `${app} ${version}`, 0);
-  return session === null ? null : value;
+  return workspace === null ? null : value;
 }
 
 /** The draft is checked anew when a file was written, by whoever it was: `state` or `written` has changed then. */
-function useDraftCheck({ app, session }: Source, state: string | undefined, written: number): readonly Finding[] {
+function useDraftCheck({ app, workspace }: Source, state: string | undefined, written: number): readonly Finding[] {
   const [findings, setFindings] = useState<readonly Finding[]>([]);
   useEffect(() => {
-    if (session === null || state === undefined) return;
+    if (workspace === null || state === undefined) return;
     let isLate = false;
     // Several files may be saved at once; only what the last check found counts.
     const timer = setTimeout(() => {
-      checkDraft(app, session).then(
+      checkDraft(app, workspace).then(
         (found) => !isLate && setFindings(found),
         () => {},
       );
@@ -281,7 +281,7 @@ type OneFileProps = {
 };
 
 function OneFile({ source, path, exists, findings, place, onDraw, onWritten, onAsk, children }: OneFileProps) {
-  const isDraft = source.session !== null;
+  const isDraft = source.workspace !== null;
   const [file, setFile] = useState<OpenFile>();
   const [problem, setProblem] = useState<Error>();
   const { isBusy, error, run, clear } = useWork();

@@ -11,7 +11,7 @@ import type { AppViewProps } from '../views.ts';
 import { forget, unsavedOf } from './buffers.ts';
 import { Brought, broughtBy, FileDiffs } from './changes.tsx';
 import { Files, type Place } from './code-files.tsx';
-import { keyOf, openDraft, readDiff, readSessions, type SessionRow, type Source } from './code-session.ts';
+import { keyOf, openDraft, readDiff, readWorkspaces, type Source, type WorkspaceRow } from './code-workspace.ts';
 import { draftTitle, RenameDraft } from './draft-name.tsx';
 import type { Finding } from './editor.tsx';
 import { GetCode } from './get-code.tsx';
@@ -29,12 +29,12 @@ const PARTS = [
 export function CodeView(props: AppViewProps) {
   const { app, address } = props;
   const { query } = address;
-  const session = query.get('session');
+  const workspace = query.get('session');
   const version = query.get('version') ?? app.activeVersion;
   const shown = query.get('show') ?? 'files';
   const hasDrafts = app.backend === 'git';
-  const load = async () => (hasDrafts ? await readSessions(app.id) : []);
-  const { value: sessions = [], reload } = usePolled(load, app.id);
+  const load = async () => (hasDrafts ? await readWorkspaces(app.id) : []);
+  const { value: workspaces = [], reload } = usePolled(load, app.id);
   const [open, setOpen] = useState<'publish' | 'discard' | 'code' | null>(null);
   const { isBusy, error, run } = useWork();
   /** What the last publication was refused for, until something is written. */
@@ -51,16 +51,16 @@ export function CodeView(props: AppViewProps) {
   };
   const edit = () =>
     run(async () => {
-      go(hrefOf(['apps', app.id, 'code'], { session: await openDraft(), file: query.get('file') ?? undefined }));
+      go(hrefOf(['apps', app.id, 'code'], { workspace: await openDraft(), file: query.get('file') ?? undefined }));
     });
   const source: Source | null =
-    session !== null
-      ? { app: app.id, session, version: null }
+    workspace !== null
+      ? { app: app.id, workspace, version: null }
       : version !== null
-        ? { app: app.id, session: null, version }
+        ? { app: app.id, workspace: null, version }
         : null;
-  const draft = sessions.find(({ sessionId }) => sessionId === session);
-  const parts = PARTS.filter(({ id }) => id !== 'changes' || session !== null);
+  const draft = workspaces.find(({ sessionId }) => sessionId === workspace);
+  const parts = PARTS.filter(({ id }) => id !== 'changes' || workspace !== null);
   const published = () => {
     reload();
     props.reload();
@@ -79,9 +79,9 @@ export function CodeView(props: AppViewProps) {
             </a>
           ))}
         </nav>
-        {shown !== 'versions' && <SourceChoice {...{ app, sessions, session, version }} />}
+        {shown !== 'versions' && <SourceChoice {...{ app, workspaces, workspace, version }} />}
         {shown !== 'versions' && draft !== undefined && (
-          <RenameDraft session={draft.sessionId} name={draft.name} onRenamed={reload} />
+          <RenameDraft workspace={draft.sessionId} name={draft.name} onRenamed={reload} />
         )}
         <div class="code-acts">
           {version !== null && (
@@ -89,12 +89,12 @@ export function CodeView(props: AppViewProps) {
               Get the code
             </Button>
           )}
-          {session === null && hasDrafts && (
+          {workspace === null && hasDrafts && (
             <Button kind="primary" class="small" disabled={isBusy} onClick={() => void edit()}>
               Edit
             </Button>
           )}
-          {session !== null && (
+          {workspace !== null && (
             <>
               <a
                 class="button plain small"
@@ -123,11 +123,11 @@ export function CodeView(props: AppViewProps) {
           it again.
         </p>
       )}
-      {tested > 0 && session !== null && (
+      {tested > 0 && workspace !== null && (
         <Tests
-          key={`${session} ${tested}`}
+          key={`${workspace} ${tested}`}
           app={app.id}
-          session={session}
+          workspace={workspace}
           onOpen={openFinding}
           onAgain={() => setTested(tested + 1)}
           onClose={() => setTested(0)}
@@ -148,23 +148,23 @@ export function CodeView(props: AppViewProps) {
       {open === 'code' && source !== null && version !== null && (
         <GetCode source={source} version={version} onClose={() => setOpen(null)} />
       )}
-      {open === 'publish' && session !== null && (
+      {open === 'publish' && workspace !== null && (
         <PublishDialog
           app={app.id}
-          session={session}
+          workspace={workspace}
           onClose={() => setOpen(null)}
           onPublished={published}
           onRefused={setRefused}
           onOpen={openFinding}
         />
       )}
-      {open === 'discard' && session !== null && source !== null && (
+      {open === 'discard' && workspace !== null && source !== null && (
         <Confirm
           title="Discard this draft?"
           verb="Discard"
           onClose={() => setOpen(null)}
           onDone={async () => {
-            await gateway.call('DELETE /svc/_sessions/:sid', { params: { sid: session } });
+            await gateway.call('DELETE /svc/_sessions/:sid', { params: { sid: workspace } });
             forget(source);
             reload();
             notify('The draft is discarded.');
@@ -207,7 +207,7 @@ function Part({ app, source, shown, query, href, place, onOpen, refused, onWritt
       </Empty>
     );
   }
-  if (shown === 'changes' && source.session !== null) return <Changes app={app.id} session={source.session} />;
+  if (shown === 'changes' && source.workspace !== null) return <Changes app={app.id} workspace={source.workspace} />;
   return (
     <Files
       key={keyOf(source)}
@@ -226,28 +226,28 @@ function Part({ app, source, shown, query, href, place, onOpen, refused, onWritt
 }
 
 type ChoiceProps = Pick<AppViewProps, 'app'> & {
-  sessions: readonly SessionRow[];
-  session: string | null;
+  workspaces: readonly WorkspaceRow[];
+  workspace: string | null;
   version: string | null;
 };
 
 /** The live version, the drafts of the app, and another version that is looked at. */
-function SourceChoice({ app, sessions, session, version }: ChoiceProps) {
-  const isOther = session === null && version !== null && version !== app.activeVersion;
-  const isNew = session !== null && !sessions.some(({ sessionId }) => sessionId === session);
+function SourceChoice({ app, workspaces, workspace, version }: ChoiceProps) {
+  const isOther = workspace === null && version !== null && version !== app.activeVersion;
+  const isNew = workspace !== null && !workspaces.some(({ sessionId }) => sessionId === workspace);
   return (
     <select
       aria-label="What is shown"
-      value={session === null ? (isOther ? 'other' : '') : `s ${session}`}
+      value={workspace === null ? (isOther ? 'other' : '') : `s ${workspace}`}
       onChange={({ currentTarget: { value } }) => {
         const chosen = value.startsWith('s ') ? value.slice(2) : undefined;
-        go(hrefOf(['apps', app.id, 'code'], { session: chosen }));
+        go(hrefOf(['apps', app.id, 'code'], { workspace: chosen }));
       }}
     >
       {app.activeVersion !== null && <option value="">Live: {app.activeVersion}</option>}
       {isOther && <option value="other">Version {version}</option>}
-      {isNew && <option value={`s ${session}`}>Draft {session}</option>}
-      {sessions.map(({ sessionId, name, touchedAt }) => (
+      {isNew && <option value={`s ${workspace}`}>Draft {workspace}</option>}
+      {workspaces.map(({ sessionId, name, touchedAt }) => (
         <option key={sessionId} value={`s ${sessionId}`}>
           {draftTitle({ sessionId, name })}, {ago(touchedAt)}
         </option>
@@ -257,8 +257,8 @@ function SourceChoice({ app, sessions, session, version }: ChoiceProps) {
 }
 
 /** What a draft changes against the version that is live. */
-function Changes({ app, session }: { app: string; session: string }) {
-  const { value: diff, error, reload } = usePolled(() => readDiff(app, session), `${app} ${session}`);
+function Changes({ app, workspace }: { app: string; workspace: string }) {
+  const { value: diff, error, reload } = usePolled(() => readDiff(app, workspace), `${app} ${workspace}`);
   if (!diff) return error ? <Problem error={error} retry={reload} /> : <Loading />;
   if (diff.files.length === 0) {
     return (

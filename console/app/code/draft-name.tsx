@@ -3,37 +3,45 @@ import { useState } from 'preact/hooks';
 import { gateway } from '../../gateway.ts';
 import { Button, Dialog, Field, Problem } from '../../ui/parts.tsx';
 import { useWork } from '../../work.ts';
-import type { SessionRow } from './code-session.ts';
+import type { WorkspaceRow } from './code-workspace.ts';
 
-/** As `LIMITS.sessionNameChars`. */
+/** As `LIMITS.workspaceNameChars`. */
 const MOST = 80;
 
 /** Its name; of one without a name its id, which does not say that it is a draft. */
-export function draftTitle({ sessionId, name }: Pick<SessionRow, 'sessionId' | 'name'>): string {
+export function draftTitle({ sessionId, name }: Pick<WorkspaceRow, 'sessionId' | 'name'>): string {
   return name === sessionId ? `Draft ${sessionId}` : name;
 }
 
 /** A button that opens a form for the name. */
-export function RenameDraft({ session, name, onRenamed }: { session: string; name: string; onRenamed: () => void }) {
+export function RenameDraft({
+  workspace,
+  name,
+  onRenamed,
+}: {
+  workspace: string;
+  name: string;
+  onRenamed: () => void;
+}) {
   const [isOpen, setOpen] = useState(false);
   return (
     <>
       <Button kind="plain" class="small" onClick={() => setOpen(true)}>
         Draft name…
       </Button>
-      {isOpen && <Form {...{ session, name, onRenamed }} onClose={() => setOpen(false)} />}
+      {isOpen && <Form {...{ workspace, name, onRenamed }} onClose={() => setOpen(false)} />}
     </>
   );
 }
 
-type FormProps = { session: string; name: string; onRenamed: () => void; onClose: () => void };
+type FormProps = { workspace: string; name: string; onRenamed: () => void; onClose: () => void };
 
-function Form({ session, name, onRenamed, onClose }: FormProps) {
+function Form({ workspace, name, onRenamed, onClose }: FormProps) {
   const [text, setText] = useState(name);
   const { isBusy, error, run } = useWork();
   const rename = async (event: Event) => {
     event.preventDefault();
-    const sent = { params: { sid: session }, body: { name: text.trim() } };
+    const sent = { params: { sid: workspace }, body: { name: text.trim() } };
     if (!(await run(() => gateway.call('PATCH /svc/_sessions/:sid', sent)))) return;
     onRenamed();
     onClose();
@@ -41,7 +49,7 @@ function Form({ session, name, onRenamed, onClose }: FormProps) {
   return (
     <Dialog title="Name of this draft" onClose={onClose}>
       <form class="stack" onSubmit={(event) => void rename(event)}>
-        <Field label="Name" hint={`On the command line it is ${session}.`}>
+        <Field label="Name" hint={`On the command line it is ${workspace}.`}>
           <input
             value={text}
             maxLength={MOST}

@@ -1,5 +1,5 @@
 /** Arranges the files of an app as a tree, and finds what a draft changes in them. Pure. */
-import type { CodeFile } from './code-session.ts';
+import type { CodeFile } from './code-workspace.ts';
 
 export type Status = 'added' | 'changed' | 'deleted';
 export type TreeFile = { name: string; path: string; status: Status | null };

@@ -6,7 +6,7 @@ import { CopyField } from '../../ui/copy.tsx';
 import { download } from '../../ui/download.ts';
 import { Button, Dialog, Problem } from '../../ui/parts.tsx';
 import { useWork } from '../../work.ts';
-import { readFolder, type Source } from './code-session.ts';
+import { readFolder, type Source } from './code-workspace.ts';
 
 /** Editors that open a folder by an address of their own. */
 const EDITORS = [
@@ -19,9 +19,9 @@ const EDITORS = [
 type CodeProps = { source: Source; version: string; onClose: () => void };
 
 export function GetCode({ source, version, onClose }: CodeProps) {
-  const { app, session } = source;
-  const load = async () => (session === null ? null : await readFolder(app, session));
-  const { value: folder } = usePolled(load, `${app} ${session}`, 0);
+  const { app, workspace } = source;
+  const load = async () => (workspace === null ? null : await readFolder(app, workspace));
+  const { value: folder } = usePolled(load, `${app} ${workspace}`, 0);
   const { isBusy, error, run } = useWork();
   const name = `${app}-${version.slice(version.indexOf('/') + 1)}.tgz`;
   const save = () =>

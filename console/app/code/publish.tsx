@@ -8,12 +8,12 @@ import { plural } from '../../words.ts';
 import { useWork } from '../../work.ts';
 import { save, unsavedOf } from './buffers.ts';
 import { Brought, broughtBy, type DraftDiff } from './changes.tsx';
-import { checkDraft, findingsOf, publish, readDiff } from './code-session.ts';
+import { checkDraft, findingsOf, publish, readDiff } from './code-workspace.ts';
 import type { Finding } from './editor.tsx';
 
 type PublishProps = {
   app: string;
-  session: string;
+  workspace: string;
   onClose: () => void;
   onPublished: () => void;
   /** Called with what the gates found. */
@@ -23,7 +23,7 @@ type PublishProps = {
 };
 
 /** Texts that are not saved are saved first: what the editor shows is what is published. */
-export function PublishDialog({ app, session, onClose, onPublished, onRefused, onOpen }: PublishProps) {
+export function PublishDialog({ app, workspace, onClose, onPublished, onRefused, onOpen }: PublishProps) {
   const [diff, setDiff] = useState<DraftDiff>();
   /** What the check found; undefined until it is done. */
   const [found, setFound] = useState<readonly Finding[]>();
@@ -32,13 +32,13 @@ export function PublishDialog({ app, session, onClose, onPublished, onRefused, o
   const { isBusy, error, run, clear } = useWork();
   const read = () =>
     run(async () => {
-      const source = { app, session, version: null };
+      const source = { app, workspace, version: null };
       for (const file of unsavedOf(source)) await save(source, file);
       await look();
     });
   const look = async () => {
-    const checking = checkDraft(app, session).then(setFound);
-    setDiff(await readDiff(app, session));
+    const checking = checkDraft(app, workspace).then(setFound);
+    setDiff(await readDiff(app, workspace));
     await checking;
   };
   useEffect(() => void read(), []);
@@ -46,7 +46,7 @@ export function PublishDialog({ app, session, onClose, onPublished, onRefused, o
     event.preventDefault();
     await run(async () => {
       const body = { app, ...(message.trim() !== '' && { message: message.trim() }) };
-      const published = await keeping(publish(session, body));
+      const published = await keeping(publish(workspace, body));
       showMinted(app, published.webhooks);
       const { length } = published.migrationsApplied;
       notify(`${published.tag} is live${length > 0 ? `, after ${plural(length, 'migration')}` : ''}`);
@@ -57,7 +57,7 @@ export function PublishDialog({ app, session, onClose, onPublished, onRefused, o
   /** Merges what was published in the meantime into the draft. */
   const update = () =>
     run(async () => {
-      const params = { sid: session, id: app };
+      const params = { sid: workspace, id: app };
       const taken = await gateway.call('POST /svc/_sessions/:sid/apps/:id/update', { params });
       clear();
       setConflicts(taken.conflicts);

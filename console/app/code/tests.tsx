@@ -9,7 +9,7 @@ import type { Finding } from './editor.tsx';
 
 type TestsProps = {
   app: string;
-  session: string;
+  workspace: string;
   /** Shows the place of a test. */
   onOpen: (finding: Finding) => void;
   onAgain: () => void;
@@ -17,15 +17,15 @@ type TestsProps = {
 };
 
 /** Texts that are not saved are saved first. The tests end when it is closed. */
-export function Tests({ app, session, onOpen, onAgain, onClose }: TestsProps) {
+export function Tests({ app, workspace, onOpen, onAgain, onClose }: TestsProps) {
   const [answer, setAnswer] = useState<AppTests>();
   const [problem, setProblem] = useState<Error>();
   useEffect(() => {
     const own = new AbortController();
     const run = async () => {
-      const source = { app, session, version: null };
+      const source = { app, workspace, version: null };
       for (const file of unsavedOf(source)) await save(source, file);
-      const params = { sid: session, id: app };
+      const params = { sid: workspace, id: app };
       const { signal } = own;
       return await gateway.call('POST /svc/_sessions/:sid/apps/:id/tests', { params }, { signal });
     };

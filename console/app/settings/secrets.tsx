@@ -8,8 +8,8 @@ import { useWork } from '../../work.ts';
 
 const STATES = { set: 'set', unreadable: 'cannot be read: set it again', missing: 'no value in this draft' } as const;
 
-/** Of the app, or of its draft in the session. */
-export function Secrets({ app: id, session: sid }: { app: string; session?: string | undefined }) {
+/** Of the app, or of its draft in the workspace. */
+export function Secrets({ app: id, workspace: sid }: { app: string; workspace?: string | undefined }) {
   const read = (signal: AbortSignal) => gateway.call('GET /svc/_apps/:id/secrets', { params: { id, sid } }, { signal });
   const { value: rows, error, reload } = usePolled(read, `${id} ${sid}`, 0);
   const { isBusy, error: refusal, run, clear } = useWork();

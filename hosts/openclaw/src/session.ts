@@ -1,7 +1,7 @@
 /**
  * Knows which app a session of the host belongs to, and refuses calls of its agent for others (specification, "Session keys").
  */
-import { parseSessionKey, type SessionName } from '../../../protocol/agents/session-key.ts';
+import { type ConversationName, parseSessionKey } from '../../../protocol/agents/session-key.ts';
 
 /** The host puts the agent's id before a key, and may write it in lower case. */
 const OF_AGENT = /^agent:[^:]+:(?=svc-)/;
@@ -12,7 +12,7 @@ export function hostKey(agentId: string, conversation: string): string {
 }
 
 /** A conversation of svc; null for every other session of the host. */
-export function conversationOf(sessionKey: string | undefined): SessionName | null {
+export function conversationOf(sessionKey: string | undefined): ConversationName | null {
   return sessionKey === undefined ? null : parseSessionKey(sessionKey.replace(OF_AGENT, ''));
 }
 

@@ -42,7 +42,7 @@ export const sendMessage = row({
   body: object(
     {
       windowId: {
-        ...formatted('session id', '1 to 64 of A-Z, a-z, 0-9, "-" and "_"'),
+        ...formatted('chosen id', '1 to 64 of A-Z, a-z, 0-9, "-" and "_"'),
         says: 'The window; the client chooses the id of a new one',
       },
       message: MESSAGE,
@@ -51,7 +51,7 @@ export const sendMessage = row({
       mode: {
         ...oneOf(...CHAT_MODES),
         wanted: '"data" or "full"',
-        says: 'By default that of the window, of a new one `data`. The first message sets it. `full` is for callers that may manage the app: the window gets a session, which `assistant.start` names and which closes with the window',
+        says: 'By default that of the window, of a new one `data`. The first message sets it. `full` is for callers that may manage the app: the window gets a workspace, which `assistant.start` names and which closes with the window',
       },
       ...OF_TURN,
     },

@@ -110,7 +110,7 @@ export const sendToConversation = row({
     ...OF_MESSAGE,
     UNKNOWN_BLOB: '',
     OVERLOADED: `${LIMITS.chatQueue} messages wait, or there are ${LIMITS.chatTurns} turns`,
-    CONFLICT: `another app has this conversation, the app has ${MOST}, or it was not published and several sessions have one of its id`,
+    CONFLICT: `another app has this conversation, the app has ${MOST}, or it was not published and several workspaces have one of its id`,
   },
 });
 
@@ -151,7 +151,7 @@ export const deleteConversation = row({
   path: one,
   needs: 'manage',
   title: 'Delete a conversation',
-  does: 'Ends the turns of a conversation, closes its session, and deletes it.',
+  does: 'Ends the turns of a conversation, closes its workspace, and deletes it.',
   params: NAMED,
   answer: { json: deleted({ conversationId: text }) },
   errors: OF_ONE,
@@ -201,9 +201,9 @@ export const deleteAttachment = row({
 export const CONVERSATIONS = resource({
   name: 'Conversations',
   page: 'conversations',
-  about: `In a conversation an agent edits the draft of an app, on the git store. It works in the session \`conversation-<conversationId>\`, which opens on first use and closes with the conversation. You publish, compare and preview it like [any other](http-sessions.md). If the id is too long for that name, it ends with a hash; \`assistant.start\` has it.
+  about: `In a conversation an agent edits the draft of an app, on the git store. It works in the workspace \`conversation-<conversationId>\`, which opens on first use and closes with the conversation. You publish, compare and preview it like [any other](http-workspaces.md). If the id is too long for that name, it ends with a hash; \`assistant.start\` has it.
 
-An app that was never published can be talked about too: make a blank one with \`POST /svc/_apps\` without \`publish\`, and let an agent build it. As long as it is not published, its conversations work in the session that has it: their own, or the only one that does. With its publication each gets its own session like any other. Files can be attached once it is published.`,
+An app that was never published can be talked about too: make a blank one with \`POST /svc/_apps\` without \`publish\`, and let an agent build it. As long as it is not published, its conversations work in the workspace that has it: their own, or the only one that does. With its publication each gets its own workspace like any other. Files can be attached once it is published.`,
   rows: [
     listConversations,
     makeConversation,

@@ -18,7 +18,7 @@ import {
 } from '../../shapes/schema.ts';
 import { deleted, OF_APP, sortedBy, switched, TIME, thousands } from '../pieces.ts';
 import { resource, row } from '../row.ts';
-import { IN_SESSION, MIGRATIONS, PUBLIC, PUBLISHED, STAGED, STAGED_ERRORS } from './publications.ts';
+import { IN_WORKSPACE, MIGRATIONS, PUBLIC, PUBLISHED, STAGED, STAGED_ERRORS } from './publications.ts';
 
 const { textChars, iconBytes, commitMessageChars, sqlRows, sqlRowsMax, sqlMs, backups, activityApps } = LIMITS;
 const WORDS = words(textChars);
@@ -177,7 +177,7 @@ export const changeApp = row({
       icon: { ...words(iconBytes), type: ['string', 'null'], says: 'The text of `icon.svg`; null for none' },
       public: { ...PUBLIC, says: 'All that visitors may use, as in the record of the app' },
       message: { ...words(commitMessageChars), says: 'Says what is new; without it: what changed' },
-      ...IN_SESSION,
+      ...IN_WORKSPACE,
     },
   ),
   answer: { json: object(STAGED, PUBLISHED) },
@@ -343,6 +343,6 @@ export const APPS = resource({
   page: 'apps',
   about: `Other pages have the routes that [make apps](http-new-apps.md), those of their [versions](http-versions.md), and those of [removed apps](http-trash.md).
 
-Some routes that make or change apps and automations answer with a *staged change*, which needs the git store. It is made in the session \`sessionId\` of the body, or in a new one, and waits there until it is [published](authoring.md). With \`publish: true\` it is published at once. A session that was opened for a change is removed again when the change is refused.`,
+Some routes that make or change apps and automations answer with a *staged change*, which needs the git store. It is made in the workspace \`sessionId\` of the body, or in a new one, and waits there until it is [published](authoring.md). With \`publish: true\` it is published at once. A workspace that was opened for a change is removed again when the change is refused.`,
   rows: [listApps, showApp, showIcon, changeApp, removeApp, restartApp, showActivity, copyData, repairApp, runSql],
 });

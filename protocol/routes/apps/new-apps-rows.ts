@@ -5,7 +5,7 @@ import { OF_APP } from '../pieces.ts';
 import { resource, row } from '../row.ts';
 import {
   ARCHIVE_ERRORS,
-  IN_SESSION,
+  IN_WORKSPACE,
   PUBLISHED,
   STAGED,
   STAGED_ERRORS,
@@ -47,7 +47,7 @@ export const makeApp = row({
   needs: MAKES,
   title: 'Make a blank app',
   does: 'Makes a small app to begin with, as a [staged change](http-apps.md).',
-  body: object({ id: ID }, { name: { ...WORDS, says: 'Without it: made of the id' }, ...IN_SESSION }),
+  body: object({ id: ID }, { name: { ...WORDS, says: 'Without it: made of the id' }, ...IN_WORKSPACE }),
   answer: MADE_STAGED,
   errors: { ...OF_NEW_APP, ...STAGED_ERRORS },
   example: { ...STAGED_EXAMPLE, webhooks: [] },
@@ -61,7 +61,7 @@ export const cloneTemplate = row({
   does: 'Makes an app with the files of a template, as a [staged change](http-apps.md). Without `id` and `name` the app gets those of the template, with a number appended where they are taken.',
   body: object(
     { templateId: { ...WORDS, says: 'The `id` of a [template](#list-the-templates)' } },
-    { id: ID, name: WORDS, ...IN_SESSION },
+    { id: ID, name: WORDS, ...IN_WORKSPACE },
   ),
   answer: MADE_STAGED,
   errors: { UNKNOWN_TEMPLATE: '', TEMPLATE_FAILED: '', ...OF_NEW_APP, ...ARCHIVE_ERRORS, ...STAGED_ERRORS },

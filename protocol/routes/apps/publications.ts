@@ -106,13 +106,13 @@ export const WITHOUT_PATCH = {
 export const FILE_DIFF = object(FILE_CHANGE, WITHOUT_PATCH);
 
 /** Members of a body: where a change is staged, and whether it is published. */
-export const IN_SESSION = {
-  sessionId: { ...words(LIMITS.textChars), wanted: 'the id of a session', says: 'Without it: a new one' },
+export const IN_WORKSPACE = {
+  sessionId: { ...words(LIMITS.textChars), wanted: 'the id of a workspace', says: 'Without it: a new one' },
   publish: { ...flag, says: 'Publishes it at once' },
 } as const satisfies Record<string, Schema>;
 export const STAGED = {
   app: text,
-  sessionId: { ...textOrNull, says: 'Null when a session was opened only for this' },
+  sessionId: { ...textOrNull, says: 'Null when a workspace was opened only for this' },
   staged: { ...flag, says: 'Not published yet' },
 } as const satisfies Record<string, Schema>;
 /** What a staged change has besides when it was published. */
@@ -146,7 +146,7 @@ export const VERSION_ERRORS: RowErrors = {
   STORE_DAMAGED: '',
   STORAGE_FULL: '',
 };
-/** Of a change that is staged in a session, or published from one. */
+/** Of a change that is staged in a workspace, or published from one. */
 export const STAGED_ERRORS: RowErrors = {
   NO_GIT_STORE: '',
   UNKNOWN_SESSION: '',

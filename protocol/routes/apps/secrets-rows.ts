@@ -57,7 +57,7 @@ export const setSecret = row({
     STORAGE_FULL: '',
   },
   example: EXAMPLE,
-  drafts: 'The value is for the draft only. It is deleted with the session, and is not published.',
+  drafts: 'The value is for the draft only. It is deleted with the workspace, and is not published.',
 });
 
 export const removeSecret = row({

@@ -94,7 +94,7 @@ export const describeTools = row({
       ],
     },
   },
-  drafts: 'It describes the apps in the session.',
+  drafts: 'It describes the apps in the workspace.',
 });
 
 export const readTool = row({
@@ -165,6 +165,6 @@ export const TOOLS = resource({
   page: 'tools',
   about: `The queries and actions of apps are called through three tools. \`isError\` is true only for errors of the gateway and of handlers that threw. A page may also call the tools of the apps in its app's [\`uses\`](app-guide.md#manifest). Visitors need no token for the public tools of a [public app](public-apps.md).
 
-Below \`/svc/_draft/\` these tools use the drafts of a session.`,
+Below \`/svc/_draft/\` these tools use the drafts of a workspace.`,
   rows: [describeTools, readTool, writeTool, otherTool],
 });

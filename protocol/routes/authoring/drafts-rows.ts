@@ -3,7 +3,7 @@ import { LIMITS } from '../../limits.ts';
 import { count, flag, listOf, object, oneOf, text } from '../../shapes/schema.ts';
 import { DRAFT_FAULTS } from '../refusals.ts';
 import { resource, row } from '../row.ts';
-import { OF_DRAFT_ERRORS } from './session-files-rows.ts';
+import { OF_DRAFT_ERRORS } from './workspace-files-rows.ts';
 
 const PAGE_ERROR = object(
   {
@@ -70,6 +70,6 @@ export const DRAFTS = resource({
   name: 'Drafts',
   page: 'drafts',
   about:
-    "Drafts are previews of a session's apps, on the git store: [what a draft is](http-api.md#what-a-draft-is). Routes of live apps that exist for drafts too say so on their pages.",
+    "Drafts are previews of a workspace's apps, on the git store: [what a draft is](http-api.md#what-a-draft-is). Routes of live apps that exist for drafts too say so on their pages.",
   rows: [openDraft, reportErrors, resetDraft],
 });

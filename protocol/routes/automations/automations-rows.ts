@@ -2,7 +2,7 @@
 import { WEBHOOK_ROUTE_PREFIX } from '../../automations/automation.ts';
 import { LIMITS } from '../../limits.ts';
 import { count, flag, integer, listOf, object, oneOf, type Schema, text, typed, words } from '../../shapes/schema.ts';
-import { IN_SESSION, PUBLISHED, STAGED, STAGED_ERRORS, STAGED_EXAMPLE, WEBHOOKS } from '../apps/publications.ts';
+import { IN_WORKSPACE, PUBLISHED, STAGED, STAGED_ERRORS, STAGED_EXAMPLE, WEBHOOKS } from '../apps/publications.ts';
 import { deleted, elsewhere, OF_APP, sortedBy, switched, TIME, thousands } from '../pieces.ts';
 import { type RowErrors, resource, row } from '../row.ts';
 import { RUN } from './runs-rows.ts';
@@ -297,7 +297,7 @@ export const makeAutomation = row({
   does: 'Adds an automation to an app, as a staged change.',
   body: object(
     { app: { ...WORDS, says: 'The app' }, id: { ...WORDS, says: 'The id of the new automation' } },
-    { ...OF_FILES, ...IN_SESSION },
+    { ...OF_FILES, ...IN_WORKSPACE },
   ),
   answer: { status: 201, json: CHANGED },
   errors: { ...CHANGE_ERRORS, CONFLICT: 'there is one of this id' },
@@ -316,7 +316,7 @@ export const changeAutomation = row({
     {
       ...OF_FILES,
       manifest: { ...OF_FILES.manifest, says: 'They replace those of the file; null removes a member' },
-      ...IN_SESSION,
+      ...IN_WORKSPACE,
     },
   ),
   answer: { json: CHANGED },
@@ -331,7 +331,7 @@ export const removeAutomation = row({
   title: 'Remove an automation',
   does: 'Removes an automation from an app, as a staged change.',
   params: NAMED,
-  body: object({}, IN_SESSION),
+  body: object({}, IN_WORKSPACE),
   answer: { json: object({ ...STAGED, ...deleted({ id: text }).properties }, PUBLISHED) },
   errors: { ...CHANGE_ERRORS, UNKNOWN_AUTOMATION: '' },
   example: { ...CHANGED_EXAMPLE, deleted: true },

@@ -36,7 +36,7 @@ export const importCode = row({
       ),
       failed: {
         ...listOf(object({ id: text, error: ERROR })),
-        says: 'Apps that are not live, each with its [error](http-api.md#errors). They can be published from a session',
+        says: 'Apps that are not live, each with its [error](http-api.md#errors). They can be published from a workspace',
       },
       webhooks: elsewhere(WEBHOOKS, 'Those that were created, with their secrets'),
     }),

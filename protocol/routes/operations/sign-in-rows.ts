@@ -108,7 +108,7 @@ export const makeSignInLink = row({
   does: `Makes a link that signs one browser in, once, within ${LIMITS.linkMs / 60_000} minutes.`,
   body: object(
     {},
-    { open: { ...words(LIMITS.textChars), says: "What it opens: an app's id, or `_draft/<session>/<app>`" } },
+    { open: { ...words(LIMITS.textChars), says: "What it opens: an app's id, or `_draft/<workspace>/<app>`" } },
   ),
   answer: { status: 201, json: object({ url: text, expiresAt: TIME }) },
   errors: { ...HOSTED, INVALID_ID: '', RESERVED_ID: '' },

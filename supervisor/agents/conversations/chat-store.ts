@@ -5,10 +5,10 @@
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { ChatMode } from '../../../protocol/agents/agents.ts';
-import type { SessionName } from '../../../protocol/agents/session-key.ts';
+import type { ConversationName } from '../../../protocol/agents/session-key.ts';
 import type { NewTurn, OpenConversation, TurnState } from '../../../protocol/agents/stored-turns.ts';
 import { SvcError } from '../../../protocol/errors.ts';
-import { isSessionId, scopeKey } from '../../../protocol/ids.ts';
+import { isChosenId, scopeKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { ChatWindow } from '../../../protocol/routes/agents/chat-rows.ts';
 import type { ConversationRecord } from '../../../protocol/routes/agents/conversations-rows.ts';
@@ -71,7 +71,7 @@ type ChatStoreOptions = {
 };
 
 /**
- * The id of a conversation belongs to one app: what is worked on is the session of that name. Every statement here may run twice:
+ * The id of a conversation belongs to one app: what is worked on is the workspace of that name. Every statement here may run twice:
  * see `retryIfWriterLost`.
  */
 export class ChatStore {
@@ -101,7 +101,7 @@ export class ChatStore {
    * For turns; stores nothing until one begins. Rejects with `CONFLICT` when another app has a conversation of this id. A window
    * whose transcript cannot be read has no turns, and none begins: `begin` rejects with `WINDOW_DAMAGED`.
    */
-  async open(name: SessionName): Promise<OpenConversation> {
+  async open(name: ConversationName): Promise<OpenConversation> {
     let damage: SvcError | null = null;
     const head = await this.#head(name).catch((error: unknown) => {
       if (!isDamaged(error)) throw error;
@@ -119,7 +119,7 @@ export class ChatStore {
   }
 
   /** Conversations and windows with a turn that has not ended, in order, a limited number after the row `after`. */
-  async unended(after: string, limit: number): Promise<SessionName[]> {
+  async unended(after: string, limit: number): Promise<ConversationName[]> {
     const rows = await this.#all(OPEN_TURNS, [after, limit]);
     return rows.map((row) => nameOfRow(String(row.conversation_id), String(row.app_id)));
   }
@@ -136,13 +136,13 @@ export class ChatStore {
     return rows.flatMap((row) => {
       const found = windowOf(row);
       if (found === null) return [];
-      const { session: _session, bytes: _bytes, ...window } = found;
+      const { session: _resumeId, bytes: _bytes, ...window } = found;
       return [window];
     });
   }
 
   /** The mode of a window. One that cannot be read may have been of mode `full`. Rejects with `UNKNOWN_WINDOW`. */
-  async modeOf(name: SessionName): Promise<ChatMode> {
+  async modeOf(name: ConversationName): Promise<ChatMode> {
     try {
       const head = await this.#head(name);
       if (head !== null) return head.mode as ChatMode;
@@ -154,7 +154,7 @@ export class ChatStore {
   }
 
   /** The messages of a window in the order in which they were stored. Rejects with `UNKNOWN_WINDOW`, `WINDOW_DAMAGED`. */
-  async history(name: SessionName): Promise<HistoryRow[]> {
+  async history(name: ConversationName): Promise<HistoryRow[]> {
     if ((await this.#head(name)) === null) throw unknownWindow(name);
     const turns = await this.#all(ALL_TURNS, [rowIdOf(name)]);
     const placed = await this.#placed(turns);
@@ -229,7 +229,7 @@ export class ChatStore {
   }
 
   /** With its turns, of which none is under way. */
-  async remove(name: SessionName): Promise<void> {
+  async remove(name: ConversationName): Promise<void> {
     await retryIfWriterLost(() => this.#db.run('DELETE FROM conversations WHERE conversation_id = ?', [rowIdOf(name)]));
     if (name.kind === 'window') await this.copies.remove(name);
   }
@@ -252,12 +252,12 @@ export class ChatStore {
     return rows.map((row) => String(row.conversation_id));
   }
 
-  async #forget(key: string, kind: SessionName['kind']): Promise<void> {
+  async #forget(key: string, kind: ConversationName['kind']): Promise<void> {
     while ((await retryIfWriterLost(() => this.#db.run(FORGET, [key, kind]))).changes > 0);
   }
 
   /** Null when there is none. Rejects with `WINDOW_DAMAGED`. */
-  async #head(name: SessionName): Promise<Row | null> {
+  async #head(name: ConversationName): Promise<Row | null> {
     const get = () => retryIfWriterLost(() => this.#db.get(HEAD, [rowIdOf(name)]));
     if (name.kind === 'conversation') return get();
     await this.copies.completeAll(scopeKey(name.app, name.draft));
@@ -297,13 +297,13 @@ export class ChatStore {
 }
 
 /** The key of a conversation for turns. */
-export function nameOf(app: string, id: string): SessionName {
+export function nameOf(app: string, id: string): ConversationName {
   return { kind: 'conversation', app, id };
 }
 
 /** Throws `INVALID_ID`. */
 export function checkConversationId(id: string): void {
-  if (isSessionId(id)) return;
+  if (isChosenId(id)) return;
   throw new SvcError(
     'INVALID_ID',
     'A conversation id has 1 to 64 of A-Z, a-z, 0-9, "-" and "_", not "-" or "_" first.',
@@ -315,7 +315,7 @@ function unknownConversation(id: string): SvcError {
   return new SvcError('UNKNOWN_CONVERSATION', `The app has no conversation "${id.slice(0, 80)}".`);
 }
 
-function unknownWindow({ app, id }: SessionName): SvcError {
+function unknownWindow({ app, id }: ConversationName): SvcError {
   return new SvcError('UNKNOWN_WINDOW', `"${app}" has no chat window "${id}".`);
 }
 

@@ -1,10 +1,10 @@
 /** Runs the turns of chat windows and conversations of apps and drafts, and removes both (specification, "Chat windows"). */
 import type { Logger } from 'pino';
-import type { SessionName } from '../../../protocol/agents/session-key.ts';
-import { sessionOfKey } from '../../../protocol/ids.ts';
+import type { ConversationName } from '../../../protocol/agents/session-key.ts';
+import { workspaceOfKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { rowIdOf } from '../../../storage/chat/chat-tables.ts';
-import { sessionOf, type TurnDrafts } from '../turns/turn-drafts.ts';
+import { type TurnDrafts, workspaceOf } from '../turns/turn-drafts.ts';
 import { type TurnRunner, Turns, type TurnsOptions } from '../turns/turns.ts';
 import { type ChatStore, nameOf } from './chat-store.ts';
 
@@ -56,9 +56,9 @@ export class Chat {
   async #prepare(): Promise<void> {
     const { store, drafts } = this.#options;
     await store.prepare();
-    // A crash may have come between the end of a session and that of its windows.
+    // A crash may have come between the end of a workspace and that of its windows.
     for (const key of drafts === null ? [] : await store.draftKeys())
-      if (!(await drafts?.has(sessionOfKey(key) ?? ''))) await store.forgetWindows(key);
+      if (!(await drafts?.has(workspaceOfKey(key) ?? ''))) await store.forgetWindows(key);
     for (let after = ''; ; ) {
       const left = await store.unended(after, LIMITS.listRows);
       for (const name of left) await this.turns.settle(name);
@@ -85,47 +85,47 @@ export class Chat {
   }
 
   /** Throws away a window or conversation, and ends its turns. Rejects with `UNKNOWN_WINDOW`, `UNKNOWN_CONVERSATION`. */
-  async remove(name: SessionName): Promise<void> {
+  async remove(name: ConversationName): Promise<void> {
     const { store, drafts } = this.#options;
     await this.open();
     await (name.kind === 'window' ? store.modeOf(name) : store.get(name.app, name.id));
     await this.turns.whileClosed(name, () => store.remove(name));
     // A window of a draft does not own that draft, so it stays.
-    if (name.draft === undefined) await drafts?.close(sessionOf(name));
+    if (name.draft === undefined) await drafts?.close(workspaceOf(name));
   }
 
-  /** Before an app is removed: ends its turns and all writes to its folder, and closes the sessions that its windows opened. */
+  /** Before an app is removed: ends its turns and all writes to its folder, and closes the workspaces that its windows opened. */
   async removed(app: string): Promise<void> {
     await this.turns.stopApp(app);
     await this.#closeDrafts(app);
     await this.store.copies.prepareMove(app);
   }
 
-  /** When a session closes: ends the turns that work in it, and forgets its drafts' windows. Never rejects. */
-  async closed(session: string): Promise<void> {
-    await this.turns.stopDraft(session);
+  /** When a workspace closes: ends the turns that work in it, and forgets its drafts' windows. Never rejects. */
+  async closed(workspace: string): Promise<void> {
+    await this.turns.stopDraft(workspace);
     try {
       await this.open();
       for (const key of await this.store.draftKeys())
-        if (sessionOfKey(key) === session) await this.store.forgetWindows(key);
+        if (workspaceOfKey(key) === workspace) await this.store.forgetWindows(key);
     } catch (error) {
       // The next start forgets them.
-      this.#options.log.warn({ err: error, session }, 'The chat windows of a closed session could not be removed.');
+      this.#options.log.warn({ err: error, workspace }, 'The chat windows of a closed workspace could not be removed.');
     }
   }
 
   /**
-   * The app was removed, and with its folder its attachments and transcripts; its turns have ended. Closes the sessions of its
-   * conversations. `keepsChats`: they go on, in the draft of a session.
+   * The app was removed, and with its folder its attachments and transcripts; its turns have ended. Closes the workspaces of its
+   * conversations. `keepsChats`: they go on, in the draft of a workspace.
    */
   async forgetApp(app: string, { keepsChats = false }: { keepsChats?: boolean } = {}): Promise<void> {
     if (keepsChats) {
       await this.open();
       await this.store.forgetWindows(app);
-    } else for (const id of await this.forgetRows(app)) await this.#options.drafts?.close(sessionOf(nameOf(app, id)));
+    } else for (const id of await this.forgetRows(app)) await this.#options.drafts?.close(workspaceOf(nameOf(app, id)));
   }
 
-  /** The same, but for the sessions. Resolves with the ids of the conversations. */
+  /** The same, but for the workspaces. Resolves with the ids of the conversations. */
   async forgetRows(app: string): Promise<string[]> {
     await this.open();
     return await this.store.forgetApp(app);
@@ -137,16 +137,16 @@ export class Chat {
     await this.store.copies.flush();
   }
 
-  /** Never rejects: people can close a session that is left. */
+  /** Never rejects: people can close a workspace that is left. */
   async #closeDrafts(app: string): Promise<void> {
     const { drafts, store, log } = this.#options;
     if (drafts === null) return;
     try {
       await this.open();
       for (const { windowId, mode } of await store.windows(app))
-        if (mode === 'full') await drafts.close(sessionOf({ kind: 'window', app, id: windowId }));
+        if (mode === 'full') await drafts.close(workspaceOf({ kind: 'window', app, id: windowId }));
     } catch (error) {
-      log.warn({ err: error, app }, 'Sessions of the chat windows of an app that was removed may still be open.');
+      log.warn({ err: error, app }, 'Workspaces of the chat windows of an app that was removed may still be open.');
     }
   }
 }

@@ -1,6 +1,6 @@
 /** A conversation or chat window that is open for turns: stores them as rows, and reads them again (specification, "Turns"). */
 import type { ChatMode, TurnEvent } from '../../../protocol/agents/agents.ts';
-import type { SessionName } from '../../../protocol/agents/session-key.ts';
+import type { ConversationName } from '../../../protocol/agents/session-key.ts';
 import type {
   MessageText,
   NewTurn,
@@ -25,7 +25,7 @@ import {
   insertItem,
   insertTurn,
   itemsOf,
-  nameSession,
+  keepResumeId,
   packed,
   rowIdOf,
   unpacked,
@@ -50,20 +50,20 @@ export class StoredConversation implements OpenConversation {
   mode: ChatMode | null;
   limited: boolean;
   readonly #tools: Tools;
-  readonly #name: SessionName;
+  readonly #name: ConversationName;
   readonly #rowId: string;
   readonly #damage: SvcError | null;
   readonly #texts: MessageText[] = [];
   #isNew: boolean;
   #textsChars = 0;
   #adapter: string | null;
-  #session: string | null;
+  #resumeId: string | null;
   /** The length of its transcript; null while that is not as the rows left it. */
   #bytes: number | null;
   /** Ends of turns, one after the other: each adds to the transcript. */
   #ending: Promise<unknown> = Promise.resolve();
 
-  constructor(tools: Tools, name: SessionName, { head, turns, texts, damage }: Found) {
+  constructor(tools: Tools, name: ConversationName, { head, turns, texts, damage }: Found) {
     this.#tools = tools;
     this.#name = name;
     this.#rowId = rowIdOf(name);
@@ -73,7 +73,7 @@ export class StoredConversation implements OpenConversation {
     this.mode = name.kind === 'conversation' ? 'full' : ((head?.mode ?? null) as ChatMode | null);
     this.limited = head?.limited === 1;
     this.#adapter = (head?.adapter ?? null) as string | null;
-    this.#session = (head?.adapter_session ?? null) as string | null;
+    this.#resumeId = (head?.adapter_session ?? null) as string | null;
     this.#bytes = head === null ? 0 : (head.transcript_bytes as number | null);
     for (const { turn_id, message, answer } of texts.reverse())
       this.#addTexts(String(turn_id), String(message), String(answer));
@@ -84,7 +84,7 @@ export class StoredConversation implements OpenConversation {
   }
 
   resume(runner: string): string | null {
-    return this.#adapter === runner ? this.#session : null;
+    return this.#adapter === runner ? this.#resumeId : null;
   }
 
   async begin(turn: NewTurn, events: TurnEvent[], run?: StoredRun): Promise<StoredTurn> {
@@ -102,7 +102,7 @@ export class StoredConversation implements OpenConversation {
     this.#isNew = false;
     this.mode ??= mode;
     this.limited ||= limited === true;
-    if (this.#adapter !== runner) this.#session = null;
+    if (this.#adapter !== runner) this.#resumeId = null;
     this.#adapter = runner;
     const tally = new Tally();
     for (const event of events) tally.take(event);
@@ -125,7 +125,7 @@ export class StoredConversation implements OpenConversation {
   async append(
     turn: OpenTurn,
     events: TurnEvent[],
-    { session, end }: { session?: string; end?: TurnEnd } = {},
+    { session: resumeId, end }: { session?: string; end?: TurnEnd } = {},
   ): Promise<void> {
     const { db, now } = this.#tools;
     const ts = now();
@@ -133,18 +133,18 @@ export class StoredConversation implements OpenConversation {
     const tally = turn.tally ?? (await this.#tallyOf(turnId));
     for (const event of events) tally.take(event);
     const statements = insertItem(turnId, lastId + 1, events, ts);
-    if (session !== undefined) statements.push(nameSession(this.#rowId, runner, session));
+    if (resumeId !== undefined) statements.push(keepResumeId(this.#rowId, runner, resumeId));
     if (end === undefined) await retryIfWriterLost(() => db.batch(statements));
     else {
       statements.push(endTurn(turnId, end, tally.answer, tally.messages, ts), usedAt(this.#rowId, ts));
       const item = { turnId, firstId: lastId + 1, events: packed(events), ts };
-      const named = this.#adapter === runner ? session : undefined;
+      const named = this.#adapter === runner ? resumeId : undefined;
       const ended = this.#ending.then(() => this.#end(turn, statements, { turnId, end, item, session: named }));
       this.#ending = ended.catch(() => {});
       await ended;
     }
     turn.lastId = lastId + events.length;
-    if (session !== undefined && this.#adapter === runner) this.#session = session;
+    if (resumeId !== undefined && this.#adapter === runner) this.#resumeId = resumeId;
     if (end === undefined) return;
     turn.state = end;
     turn.tally = null;
@@ -205,7 +205,7 @@ export class StoredConversation implements OpenConversation {
 }
 
 /** Rejects with `CONFLICT` when the app or draft has as many conversations or windows as it may. */
-export async function demandRoom(db: DbClient, name: SessionName): Promise<void> {
+export async function demandRoom(db: DbClient, name: ConversationName): Promise<void> {
   const [most, what] =
     name.kind === 'window' ? [LIMITS.chatWindows, 'chat windows'] : [LIMITS.conversations, 'conversations'];
   const row = await retryIfWriterLost(() => db.get(COUNT_CONVERSATIONS, [scopeKey(name.app, name.draft), name.kind]));

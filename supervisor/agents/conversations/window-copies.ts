@@ -5,10 +5,10 @@
 import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Logger } from 'pino';
-import type { SessionName } from '../../../protocol/agents/session-key.ts';
+import type { ConversationName } from '../../../protocol/agents/session-key.ts';
 import type { TurnEnd, TurnState } from '../../../protocol/agents/stored-turns.ts';
 import { SvcError } from '../../../protocol/errors.ts';
-import { appOfKey, scopeKey, sessionOfKey } from '../../../protocol/ids.ts';
+import { appOfKey, scopeKey, workspaceOfKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import type { Row, SqlStatement } from '../../../protocol/wire/frames.ts';
@@ -20,8 +20,8 @@ import {
   insertItem,
   insertTurn,
   itemsOf,
+  keepResumeId,
   LIST_WINDOWS,
-  nameSession,
   rowIdOf,
   type StoredItem,
   unpacked,
@@ -69,7 +69,7 @@ type WindowCopiesOptions = { db: DbClient; layout: Layout; log: Pick<Logger, 'wa
 
 export class WindowCopies {
   /** Windows whose file had a turn that has not ended. `Turns` ends it. */
-  readonly withOpenTurns: SessionName[] = [];
+  readonly withOpenTurns: ConversationName[] = [];
   readonly #db: DbClient;
   readonly #layout: Layout;
   readonly #log: Pick<Logger, 'warn'>;
@@ -99,13 +99,13 @@ export class WindowCopies {
   }
 
   async #completeAll(key: string): Promise<void> {
-    const session = sessionOfKey(key);
-    const draft = session === undefined ? {} : { draft: session };
-    const nameOf = (id: string): SessionName => ({ kind: 'window', app: appOfKey(key), ...draft, id });
+    const workspace = workspaceOfKey(key);
+    const draft = workspace === undefined ? {} : { draft: workspace };
+    const nameOf = (id: string): ConversationName => ({ kind: 'window', app: appOfKey(key), ...draft, id });
     const lengths = new Map<string, number>();
     for (const row of await retryIfWriterLost(() => this.#db.all(LENGTHS, [key])))
       lengths.set(String(row.conversation_id), Number(row.transcript_bytes ?? -1));
-    const names = new Map<string, SessionName>();
+    const names = new Map<string, ConversationName>();
     for (const file of await namesIn(this.#layout.app(key).chatDir)) {
       const id = TRANSCRIPT.exec(file)?.[1];
       if (id !== undefined) names.set(rowIdOf(nameOf(id)), nameOf(id));
@@ -124,7 +124,7 @@ export class WindowCopies {
    * Imports turns of a transcript that the rows do not have, and adds turns that have ended and that it does not have. What
    * cannot be read is set aside where there are rows; else rejects with `WINDOW_DAMAGED`. Resolves with the length of the transcript.
    */
-  async complete(name: SessionName): Promise<number> {
+  async complete(name: ConversationName): Promise<number> {
     const path = this.#pathOf(name);
     const rowId = rowIdOf(name);
     const before = await this.#ended(rowId);
@@ -152,7 +152,7 @@ export class WindowCopies {
   }
 
   /** Completes the transcript of a window that has rows; resolves with its length, or with null when that failed. Never rejects. */
-  tryComplete(name: SessionName): Promise<number | null> {
+  tryComplete(name: ConversationName): Promise<number | null> {
     return this.complete(name).catch((error: unknown) => {
       this.#lacks(name, error);
       return null;
@@ -163,7 +163,7 @@ export class WindowCopies {
    * Adds a turn whose end is about to be stored to a transcript of `bytes`; resolves with its length then. With null when it is not
    * as its rows left it: to be completed once the end is stored. Never rejects.
    */
-  async add(name: SessionName, bytes: number | null, ending: Ending): Promise<number | null> {
+  async add(name: ConversationName, bytes: number | null, ending: Ending): Promise<number | null> {
     const path = this.#pathOf(name);
     try {
       if (bytes === null || (await lengthOf(path)) !== bytes) return null;
@@ -175,12 +175,12 @@ export class WindowCopies {
   }
 
   /** Rejects with `UNKNOWN_APP` when the app was removed. */
-  async makeFolder(name: SessionName): Promise<void> {
+  async makeFolder(name: ConversationName): Promise<void> {
     await makeChatFolder(dirname(this.#pathOf(name)));
   }
 
   /** Removes the transcript of a window; a folder in its place is set aside. */
-  async remove(name: SessionName): Promise<void> {
+  async remove(name: ConversationName): Promise<void> {
     const path = this.#pathOf(name);
     await clearPlace(path);
     await rm(path, { force: true });
@@ -224,13 +224,13 @@ export class WindowCopies {
     this.#due.delete(key);
   }
 
-  #lacks(name: SessionName, error: unknown): void {
+  #lacks(name: ConversationName, error: unknown): void {
     // Without its folder the app was removed.
     if (isMissing(error) || (error instanceof SvcError && error.code === 'UNKNOWN_APP')) return;
     this.#log.warn({ err: error, windowId: name.id }, 'The transcript of a chat window lacks turns.');
   }
 
-  #pathOf(name: SessionName): string {
+  #pathOf(name: ConversationName): string {
     return join(this.#layout.app(scopeKey(name.app, name.draft)).chatDir, `w${name.id}.jsonl`);
   }
 
@@ -239,7 +239,7 @@ export class WindowCopies {
   }
 
   /** Stores what a transcript has of turns that have not ended in `known`; may be repeated after a crash. */
-  async #importTurns(name: SessionName, path: string, known: ReadonlySet<string>): Promise<ImportResult> {
+  async #importTurns(name: ConversationName, path: string, known: ReadonlySet<string>): Promise<ImportResult> {
     const imported = new ImportedTurns(name, known);
     let at = { bytes: 0, whole: true };
     let statements: SqlStatement[] = [];
@@ -272,8 +272,8 @@ export class WindowCopies {
     ]);
     if (row === null) return [];
     if (ending) items.push(ending.item);
-    const { session, end } = ending ?? { session: undefined, end: row.state as TurnState as TurnEnd };
-    const named = session ?? (row.session as string | null) ?? undefined;
+    const { session: resumeId, end } = ending ?? { session: undefined, end: row.state as TurnState as TurnEnd };
+    const named = resumeId ?? (row.session as string | null) ?? undefined;
     const last = items.pop() ?? { turnId, firstId: Number(row.last_id) + 1, events: [], ts: Number(row.ended_at) };
     const line = ({ firstId, events, ts }: StoredItem) =>
       ({ kind: 'events', turnId, ts, id: firstId, events }) as const;
@@ -313,11 +313,11 @@ type ImportResult = { bytes: number; whole: boolean; ended: ReadonlySet<string> 
 /** Makes rows of the lines of a transcript, but for turns that have ended in rows. */
 class ImportedTurns {
   readonly ended = new Set<string>();
-  readonly #name: SessionName;
+  readonly #name: ConversationName;
   readonly #known: ReadonlySet<string>;
   readonly #open = new Map<string, { runner: string; tally: Tally; lastId: number }>();
 
-  constructor(name: SessionName, known: ReadonlySet<string>) {
+  constructor(name: ConversationName, known: ReadonlySet<string>) {
     this.#name = name;
     this.#known = known;
   }
@@ -335,7 +335,7 @@ class ImportedTurns {
     return insertTurn(this.#name, line);
   }
 
-  #events({ turnId, id, ts, events: packed, session, end }: EventsLine): SqlStatement[] {
+  #events({ turnId, id, ts, events: packed, session: resumeId, end }: EventsLine): SqlStatement[] {
     if (end !== undefined) this.ended.add(turnId);
     const turn = this.#open.get(turnId);
     // A turn that was cut was added again.
@@ -345,7 +345,7 @@ class ImportedTurns {
     for (const event of events) turn.tally.take(event);
     turn.lastId = id + events.length - 1;
     const statements = insertItem(turnId, id, events, ts);
-    if (session !== undefined) statements.push(nameSession(rowId, turn.runner, session));
+    if (resumeId !== undefined) statements.push(keepResumeId(rowId, turn.runner, resumeId));
     if (end === undefined) return statements;
     this.#open.delete(turnId);
     return [...statements, endTurn(turnId, end, turn.tally.answer, turn.tally.messages, ts), usedAt(rowId, ts)];

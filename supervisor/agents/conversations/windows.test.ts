@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { pino } from 'pino';
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
-import type { SessionName } from '../../../protocol/agents/session-key.ts';
+import type { ConversationName } from '../../../protocol/agents/session-key.ts';
 import type { NewTurn, OpenConversation, StoredEvent, StoredTurn } from '../../../protocol/agents/stored-turns.ts';
 import { draftKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -53,7 +53,7 @@ class Windows {
   flush = () => this.store.copies.flush();
 }
 
-function nameOf(id: string): SessionName {
+function nameOf(id: string): ConversationName {
   return { kind: 'window', app: 'notes', id };
 }
 
@@ -88,10 +88,15 @@ async function begin(window: OpenConversation, turn: NewTurn): Promise<StoredTur
 }
 
 /** A whole turn with this answer. */
-async function exchange(window: OpenConversation, text: string, answer: string, session?: string): Promise<StoredTurn> {
+async function exchange(
+  window: OpenConversation,
+  text: string,
+  answer: string,
+  resumeId?: string,
+): Promise<StoredTurn> {
   const turn = await begin(window, message(text));
   await window.append(turn, [delta(answer)]);
-  await window.append(turn, [END], { ...(session === undefined ? {} : { session }), end: 'ok' });
+  await window.append(turn, [END], { ...(resumeId === undefined ? {} : { session: resumeId }), end: 'ok' });
   return turn;
 }
 
@@ -539,7 +544,7 @@ test('the transcript of a draft is in its folder, and that of the app is untouch
   assert.ok(copy.includes('Edited') && !copy.includes('Live'), copy);
 });
 
-test('the windows of a draft whose session is gone are forgotten at the start, and the turns of others end', async (t) => {
+test('the windows of a draft whose workspace is gone are forgotten at the start, and the turns of others end', async (t) => {
   const { windows, again } = await sceneOf(t);
   for (const draft of ['gone', 'kept']) {
     const name = { ...nameOf('w'), draft };
@@ -552,7 +557,7 @@ test('the windows of a draft whose session is gone are forgotten at the start, a
     store,
     runner: { choose: () => assert.fail(), run: () => assert.fail() },
     engine: { start: () => assert.fail(), running: () => assert.fail(), stop: () => assert.fail() },
-    drafts: { has: async (session: string) => session === 'kept' } as TurnDrafts,
+    drafts: { has: async (resumeId: string) => resumeId === 'kept' } as TurnDrafts,
     log: pino({ enabled: false }),
   });
   await chat.open();

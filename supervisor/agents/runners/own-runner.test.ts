@@ -13,10 +13,10 @@ import { AgentTokens } from '../../http/access/agent-tokens.ts';
 import { OwnRunner, type OwnRunnerOptions } from './own-runner.ts';
 import { Runners } from './runners.ts';
 
-/** The live apps, or the drafts of a session. */
-const scopes = (session: string | null | undefined, code: object = {}) =>
+/** The live apps, or the drafts of a workspace. */
+const scopes = (workspace: string | null | undefined, code: object = {}) =>
   ({
-    of: (app: string) => ({ app, session, get: async () => ({}), code: async () => ({ manifest: code }) }),
+    of: (app: string) => ({ app, workspace, get: async () => ({}), code: async () => ({ manifest: code }) }),
   }) as unknown as Scopes;
 const EVENTS: RunnerEvent[] = [
   { type: 'assistant.delta', delta: 'Done.' },
@@ -114,8 +114,8 @@ test('a turn becomes a complete order, and the agent’s events are passed on', 
   assert.equal(tokens.find(gateway.token), undefined, 'the token outlives its turn');
   assert.equal(statSync(order.folder).mode & 0o777, 0o700);
   assert.deepEqual(
-    grounded.map(({ scope: { app, session }, ...rest }) => ({ ...rest, app, session })),
-    [{ mode: 'data', app: 'todos', session: undefined, hostTools: [{ name: 'Bash' }] }],
+    grounded.map(({ scope: { app, workspace }, ...rest }) => ({ ...rest, app, workspace })),
+    [{ mode: 'data', app: 'todos', workspace: undefined, hostTools: [{ name: 'Bash' }] }],
   );
 });
 
@@ -152,7 +152,7 @@ test('the model and effort of a turn are in its order', async (t) => {
 
 test('in mode full the agent works in the draft, and reaches its tools', async (t) => {
   const gitStore = {
-    sessions: { folder: async (session: string, app: string) => `/drafts/${session}/${app}` },
+    workspaces: { folder: async (workspace: string, app: string) => `/drafts/${workspace}/${app}` },
   };
   const { turn, seen, grounded } = world(t, { gitStore });
   const fault = {
@@ -166,7 +166,7 @@ test('in mode full the agent works in the draft, and reaches its tools', async (
   assert.match(order.notice ?? '', /faults[\s\S]*\n- `queries\/list\.js:3`: It ends too early\. \(INVALID_HANDLER\)$/);
   assert.equal(order.gateway.url, 'http://127.0.0.1:8787/svc/_draft/s1/todos/_mcp');
   assert.equal((seen.granted as { draft: string }).draft, 's1');
-  assert.deepEqual([grounded[0]?.scope.app, grounded[0]?.scope.session], ['todos', 's1']);
+  assert.deepEqual([grounded[0]?.scope.app, grounded[0]?.scope.workspace], ['todos', 's1']);
 });
 
 test('without a git store there is no draft', async (t) => {
@@ -197,7 +197,7 @@ test('a turn of who does not manage the app asks for nothing, and may by SQL wha
   const manifests = [{}, { chat: {} }, { chat: { sql: false } }, { chat: { sql: 'read' } }, { chat: { sql: 'write' } }];
   const seenSql: unknown[] = [];
   for (const manifest of manifests) {
-    const { turn, seen } = world(t, { scopes: (session) => scopes(session, manifest) });
+    const { turn, seen } = world(t, { scopes: (workspace) => scopes(workspace, manifest) });
     const { order } = await turn({ limited: true, answer: async () => null });
     assert.equal(order.permission, 'deny', 'the entry says "allow"');
     seenSql.push((seen.granted as { sql: unknown }).sql);

@@ -19,7 +19,7 @@ export type TurnMeansOptions = {
   tokens: Pick<AgentTokens, 'begin'>;
   scopes: ScopesOf;
   /** Null on the tarball backend. */
-  gitStore: { sessions: { folder(session: string, app: string): Promise<string> } } | null;
+  gitStore: { workspaces: { folder(workspace: string, app: string): Promise<string> } } | null;
   layout: Pick<Layout, 'agentFolder'>;
 };
 
@@ -66,7 +66,7 @@ export class TurnMeans {
   async folder(turn: ConversationTurn, cwd?: string): Promise<string> {
     const { gitStore } = this.#options;
     const { app, draft, mode } = turn;
-    if (mode === 'full' && draft !== undefined && gitStore) return await gitStore.sessions.folder(draft, app);
+    if (mode === 'full' && draft !== undefined && gitStore) return await gitStore.workspaces.folder(draft, app);
     if (cwd !== undefined) return resolve(cwd);
     const folder = this.#emptyFolder(turn);
     await mkdir(folder, { recursive: true, mode: 0o700 });

@@ -1,7 +1,7 @@
 /** Keeps conversations open while they have turns under way, or readers, and ends the turns that an earlier gateway left in them. */
 import type { Logger } from 'pino';
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
-import { type SessionName, sessionKey } from '../../../protocol/agents/session-key.ts';
+import { type ConversationName, sessionKey } from '../../../protocol/agents/session-key.ts';
 import type { OpenConversation, StoredTurn } from '../../../protocol/agents/stored-turns.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { OpenTools } from './turn-contract.ts';
@@ -16,7 +16,7 @@ const INTERRUPTED: TurnEvent[] = [
 ];
 
 export class HeldConversation {
-  readonly name: SessionName;
+  readonly name: ConversationName;
   readonly key: string;
   users = 0;
   conversation!: OpenConversation;
@@ -25,7 +25,7 @@ export class HeldConversation {
   isLeaving = false;
   #accepting: Promise<unknown> = Promise.resolve();
 
-  constructor(name: SessionName) {
+  constructor(name: ConversationName) {
     this.name = name;
     this.key = sessionKey(name);
   }
@@ -45,7 +45,7 @@ export class HeldConversation {
   }
 }
 
-type HeldConversationsOptions = { open(name: SessionName): Promise<OpenConversation>; log: Pick<Logger, 'warn'> };
+type HeldConversationsOptions = { open(name: ConversationName): Promise<OpenConversation>; log: Pick<Logger, 'warn'> };
 
 export class HeldConversations {
   readonly #options: HeldConversationsOptions;
@@ -60,7 +60,7 @@ export class HeldConversations {
     return [...this.#held.values()].filter(({ name }) => name.app === app && name.draft === draft);
   }
 
-  async use<T>(name: SessionName, work: (held: HeldConversation) => Promise<T>): Promise<T> {
+  async use<T>(name: ConversationName, work: (held: HeldConversation) => Promise<T>): Promise<T> {
     const held = await this.#enter(name);
     try {
       return await work(held);
@@ -70,7 +70,7 @@ export class HeldConversations {
   }
 
   /** Does the same, but holds the conversation until `leave` is called, unless `work` rejects. */
-  async hold<T>(name: SessionName, work: (held: HeldConversation) => Promise<T>): Promise<T> {
+  async hold<T>(name: ConversationName, work: (held: HeldConversation) => Promise<T>): Promise<T> {
     const held = await this.#enter(name);
     try {
       return await work(held);
@@ -93,7 +93,7 @@ export class HeldConversations {
     if (this.#held.get(held.key) === held) this.#held.delete(held.key);
   }
 
-  async #enter(name: SessionName): Promise<HeldConversation> {
+  async #enter(name: ConversationName): Promise<HeldConversation> {
     const held = this.#held.get(sessionKey(name)) ?? this.#begin(name);
     held.users++;
     try {
@@ -105,7 +105,7 @@ export class HeldConversations {
     return held;
   }
 
-  #begin(name: SessionName): HeldConversation {
+  #begin(name: ConversationName): HeldConversation {
     const held = new HeldConversation(name);
     this.#held.set(held.key, held);
     held.ready = this.#open(held);

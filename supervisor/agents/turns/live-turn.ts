@@ -50,7 +50,7 @@ export class LiveTurn implements ReadableTurn {
   #waiting: TurnEvent[] = [];
   #waitingBytes = 0;
   #turnBytes = 0;
-  #session: string | undefined;
+  #resumeId: string | undefined;
   #end: TurnEnd | undefined;
   #writing: Promise<void> | null = null;
   /** Why events cannot be stored any more; they are then shown to those who follow, and lost with the process. */
@@ -94,8 +94,8 @@ export class LiveTurn implements ReadableTurn {
   }
 
   /** The id of the agent's session; stored with the next events. */
-  named(session: string): void {
-    this.#session = session;
+  named(resumeId: string): void {
+    this.#resumeId = resumeId;
   }
 
   /** Resolves when more may be added, at once unless the disk is behind. */
@@ -145,11 +145,11 @@ export class LiveTurn implements ReadableTurn {
 
   async #store(events: TurnEvent[]): Promise<void> {
     if (this.#failure !== null) return;
-    const session = this.#session;
-    this.#session = undefined;
+    const resumeId = this.#resumeId;
+    this.#resumeId = undefined;
     try {
       await this.#conversation.append(this.#stored, events, {
-        ...(session === undefined ? {} : { session }),
+        ...(resumeId === undefined ? {} : { session: resumeId }),
         ...(this.#end === undefined ? {} : { end: this.#end }),
       });
     } catch (error) {

@@ -1,22 +1,22 @@
 /**
- * Opens a session with a draft of the app for each conversation in mode `full`, and reports the files that a turn changes there
+ * Opens a workspace with a draft of the app for each conversation in mode `full`, and reports the files that a turn changes there
  * (specification, "Modes").
  */
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
-import type { SessionName } from '../../../protocol/agents/session-key.ts';
+import type { ConversationName } from '../../../protocol/agents/session-key.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { FolderChanges } from '../../../storage/files/folder-changes.ts';
 import { checkDraft, type DraftFinding } from '../../authoring/draft-check.ts';
-import type { Sessions } from '../../authoring/sessions.ts';
+import type { Workspaces } from '../../authoring/workspaces.ts';
 import type { AutomationCatalog } from '../../automations/catalog.ts';
 import { type PendingWebhookOf, pendingWebhooks } from '../../automations/pending-webhooks.ts';
 import type { Drafts } from '../../drafts/drafts.ts';
 import { SerialByKey } from '../../serial.ts';
 
 type TurnDraftsOptions = {
-  sessions: Pick<Sessions, 'has' | 'create' | 'keep' | 'remove' | 'folder' | 'pathOf' | 'review'>;
+  workspaces: Pick<Workspaces, 'has' | 'create' | 'keep' | 'remove' | 'folder' | 'pathOf' | 'review'>;
   drafts: Pick<Drafts, 'budget' | 'draft'>;
   /** The live version. */
   catalog: Pick<AutomationCatalog, 'get'>;
@@ -26,17 +26,17 @@ type TurnDraftsOptions = {
 /** `leave` is called before the last events of the turn. */
 export type EnteredDraft = { findings: DraftFinding[]; leave(): Promise<void> };
 
-const SESSION_CHARS = 64;
+const WORKSPACE_CHARS = 64;
 const HASH_CHARS = 16;
 
-/** The session in which a conversation or window works. Where the id is too long for its name, the end is a hash. */
-export function sessionOf({ kind, app, draft, id }: SessionName): string {
+/** The workspace in which a conversation or window works. Where the id is too long for its name, the end is a hash. */
+export function workspaceOf({ kind, app, draft, id }: ConversationName): string {
   if (draft !== undefined) return draft;
   const whole = kind === 'conversation' ? `conversation-${id}` : `window-${id}`;
   // Apps may have windows of the same id: these names always end in a hash.
-  if (kind === 'conversation' && whole.length <= SESSION_CHARS) return whole;
+  if (kind === 'conversation' && whole.length <= WORKSPACE_CHARS) return whole;
   const hash = createHash('sha256').update(`${app}/${id}`).digest('hex').slice(0, HASH_CHARS);
-  return `${whole.slice(0, SESSION_CHARS - HASH_CHARS - 1)}-${hash}`;
+  return `${whole.slice(0, WORKSPACE_CHARS - HASH_CHARS - 1)}-${hash}`;
 }
 
 export class TurnDrafts {
@@ -47,33 +47,33 @@ export class TurnDrafts {
     this.#options = options;
   }
 
-  has(session: string): Promise<boolean> {
-    return this.#options.sessions.has(session);
+  has(workspace: string): Promise<boolean> {
+    return this.#options.workspaces.has(workspace);
   }
 
-  /** Opens the session, of this name, with the app in it, unless it is open. Removes it again when that fails. Rejects as sessions do. */
-  async ensure(session: string, app: string, name?: string): Promise<void> {
-    const { sessions } = this.#options;
-    await this.#serial.run(session, async () => {
-      if (await sessions.has(session)) {
-        await sessions.folder(session, app);
+  /** Opens the workspace, of this name, with the app in it, unless it is open. Removes it again when that fails. Rejects as workspaces do. */
+  async ensure(workspace: string, app: string, name?: string): Promise<void> {
+    const { workspaces } = this.#options;
+    await this.#serial.run(workspace, async () => {
+      if (await workspaces.has(workspace)) {
+        await workspaces.folder(workspace, app);
         return;
       }
-      await sessions.create(session, { unfinished: true, name });
+      await workspaces.create(workspace, { unfinished: true, name });
       try {
-        await sessions.folder(session, app);
-        await sessions.keep(session);
+        await workspaces.folder(workspace, app);
+        await workspaces.keep(workspace);
       } catch (error) {
-        await sessions.remove(session).catch(() => {});
+        await workspaces.remove(workspace).catch(() => {});
         throw error;
       }
     });
   }
 
-  /** Closes the session of a deleted conversation, unless it is closed already. */
-  async close(session: string): Promise<void> {
+  /** Closes the workspace of a deleted conversation, unless it is closed already. */
+  async close(workspace: string): Promise<void> {
     try {
-      await this.#serial.run(session, () => this.#options.sessions.remove(session));
+      await this.#serial.run(workspace, () => this.#options.workspaces.remove(workspace));
     } catch (error) {
       if (!(error instanceof SvcError) || error.code !== 'UNKNOWN_SESSION') throw error;
     }
@@ -83,11 +83,11 @@ export class TurnDrafts {
    * Begins a turn: `tell` gets an event for each file that changes in the draft. Resolves with what is wrong with the draft, and
    * with a function for the end of the turn, which reports the last changes and never rejects. Rejects as `ensure` does.
    */
-  async enter(session: string, app: string, tell: (event: TurnEvent) => void): Promise<EnteredDraft> {
-    await this.ensure(session, app);
+  async enter(workspace: string, app: string, tell: (event: TurnEvent) => void): Promise<EnteredDraft> {
+    await this.ensure(workspace, app);
     const { catalog, log } = this.#options;
-    const findings = await this.#findings(session, app);
-    const folder = this.#options.sessions.pathOf(session, app);
+    const findings = await this.#findings(workspace, app);
+    const folder = this.#options.workspaces.pathOf(workspace, app);
     let automationsChanged = false;
     const changes = await FolderChanges.begin(folder, this.#options.drafts.budget, (change) => {
       if (change.path.startsWith('automations/')) automationsChanged = true;
@@ -106,9 +106,9 @@ export class TurnDrafts {
   }
 
   /** What its files have that an agent can repair; what others published since is for a person to take in. Never rejects. */
-  async #findings(session: string, app: string): Promise<DraftFinding[]> {
+  async #findings(workspace: string, app: string): Promise<DraftFinding[]> {
     try {
-      const { findings } = await checkDraft(this.#options, session, app);
+      const { findings } = await checkDraft(this.#options, workspace, app);
       return findings.filter(({ code }) => code !== 'MERGE_CONFLICT');
     } catch (error) {
       this.#options.log.warn({ err: error, app }, 'A draft could not be checked before a turn.');

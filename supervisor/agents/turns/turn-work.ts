@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { PermissionOption, TurnEvent } from '../../../protocol/agents/agents.ts';
-import { type SessionName, sessionKey } from '../../../protocol/agents/session-key.ts';
+import { type ConversationName, sessionKey } from '../../../protocol/agents/session-key.ts';
 import { CHAT_RUNS, type RunRecord } from '../../../protocol/automations/runs.ts';
 import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -30,7 +30,7 @@ export type Enter = (tell: (event: TurnEvent) => void) => Promise<EnteredDraft>;
 export type BegunTurn = {
   live: LiveTurn;
   model: string | undefined;
-  /** The session whose draft it works in, or talks about. */
+  /** The workspace whose draft it works in, or talks about. */
   draft: string | undefined;
   /** For a turn that works in a draft. */
   enter: Enter | null;
@@ -39,7 +39,7 @@ export type BegunTurn = {
 };
 
 type TurnWorkOptions = {
-  name: SessionName;
+  name: ConversationName;
   runner: ConversationRunner;
   /** Stores its message with the run, and calls `begin`. */
   store(run: Run): Promise<void>;
@@ -79,7 +79,7 @@ type Ending = Pick<Outcome, 'state' | 'error'>;
 
 export class TurnWork implements Work {
   readonly kind = TURNS;
-  readonly name: SessionName;
+  readonly name: ConversationName;
   readonly lane: string;
   readonly about: Work['about'];
   readonly redactor = NO_SECRETS;

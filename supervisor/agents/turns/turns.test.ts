@@ -3,7 +3,7 @@ import { mkdirSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import { pino } from 'pino';
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
-import type { SessionName } from '../../../protocol/agents/session-key.ts';
+import type { ConversationName } from '../../../protocol/agents/session-key.ts';
 import type { OpenConversation } from '../../../protocol/agents/stored-turns.ts';
 import type { RunEvent, RunRecord } from '../../../protocol/automations/runs.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -82,7 +82,7 @@ function countOf(engine: RunEngine): number {
   return running + waiting;
 }
 
-const nameOf = (id: string): SessionName => ({ kind: 'window', app: 'notes', id });
+const nameOf = (id: string): ConversationName => ({ kind: 'window', app: 'notes', id });
 
 /** All events of a turn, once it has ended. */
 async function eventsOf({ turn, leave }: HeldTurn): Promise<TurnEvent[]> {

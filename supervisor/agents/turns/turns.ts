@@ -10,7 +10,7 @@ import type {
   TurnAttachment,
   TurnEvent,
 } from '../../../protocol/agents/agents.ts';
-import type { SessionName } from '../../../protocol/agents/session-key.ts';
+import type { ConversationName } from '../../../protocol/agents/session-key.ts';
 import type { OpenConversation, StoredTurn } from '../../../protocol/agents/stored-turns.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -26,7 +26,7 @@ import type { Run } from '../../runs/run.ts';
 import { type HeldConversation, HeldConversations } from './held-conversations.ts';
 import { endedTurn, LiveTurn, type ReadableTurn, StorePace } from './live-turn.ts';
 import { remembered } from './remembered.ts';
-import { sessionOf, type TurnDrafts } from './turn-drafts.ts';
+import { type TurnDrafts, workspaceOf } from './turn-drafts.ts';
 import { type Enter, TurnWork } from './turn-work.ts';
 
 /** By name; `model` is absent where the runner decides. */
@@ -41,8 +41,8 @@ export type TurnRequest = {
   model?: string;
   thinking?: ThinkingLevel;
   attachments?: TurnAttachment[];
-  /** The session whose draft a turn of mode `full` works in; by default that of its conversation. */
-  session?: string;
+  /** The workspace whose draft a turn of mode `full` works in; by default that of its conversation. */
+  workspace?: string;
   idempotencyKey?: string;
   /** Its sender: the turn ends when what it presented does. */
   asker?: Asker;
@@ -71,7 +71,7 @@ export type TurnRunner = {
 };
 
 export type TurnsOptions = {
-  open(name: SessionName): Promise<OpenConversation>;
+  open(name: ConversationName): Promise<OpenConversation>;
   runner: TurnRunner;
   /** Where turns of mode `full` work; null on the tarball backend. */
   drafts: Pick<TurnDrafts, 'ensure' | 'enter'> | null;
@@ -110,17 +110,17 @@ export class Turns {
    * turn of that time. Rejects with `IDEMPOTENCY_MISMATCH`, `MODE_UNAVAILABLE`, `CONFLICT`, and as `choose`, the store and
    * `RunEngine.start` do.
    */
-  async accept(name: SessionName, request: TurnRequest): Promise<AcceptedTurn> {
+  async accept(name: ConversationName, request: TurnRequest): Promise<AcceptedTurn> {
     return await this.#held.hold(name, (held) => held.serial(() => this.#accept(held, request)));
   }
 
   /** A turn to read. Rejects with `UNKNOWN_TURN`. */
-  async hold(name: SessionName, turnId: string): Promise<HeldTurn> {
+  async hold(name: ConversationName, turnId: string): Promise<HeldTurn> {
     return await this.#held.hold(name, async (held) => this.#readable(held, held.stored(turnId)));
   }
 
   /** Aborts a turn; resolves with its state once it has ended. One that has ended stays as it is. Rejects with `UNKNOWN_TURN`. */
-  async abort(name: SessionName, turnId: string): Promise<{ turnId: string; state: string }> {
+  async abort(name: ConversationName, turnId: string): Promise<{ turnId: string; state: string }> {
     return await this.#held.use(name, async (held) => {
       const { state } = (await this.#work(held, turnId)?.abort()) ?? held.stored(turnId);
       return { turnId, state };
@@ -142,7 +142,7 @@ export class Turns {
    * of the app itself. Rejects as that and `Permissions.choose` do, and with `UNKNOWN_TURN`.
    */
   async choose(
-    name: SessionName,
+    name: ConversationName,
     turnId: string,
     requestId: string,
     optionId: string,
@@ -158,7 +158,7 @@ export class Turns {
   }
 
   /** Ends the turns of a conversation, then does `work` while nothing is stored in it. */
-  async whileClosed<T>(name: SessionName, work: () => Promise<T>): Promise<T> {
+  async whileClosed<T>(name: ConversationName, work: () => Promise<T>): Promise<T> {
     return await this.#held.use(name, async (held) => {
       held.isLeaving = true;
       try {
@@ -192,20 +192,20 @@ export class Turns {
     for (const work of [...this.#works]) work.endRefused();
   }
 
-  /** Ends the turns that work in a session that is being closed. */
-  async stopDraft(session: string): Promise<void> {
-    await this.#abort(({ begun }) => begun?.draft === session);
-    this.#options.runner.endAgentsOf?.({ draft: session });
+  /** Ends the turns that work in a workspace that is being closed. */
+  async stopDraft(workspace: string): Promise<void> {
+    await this.#abort(({ begun }) => begun?.draft === workspace);
+    this.#options.runner.endAgentsOf?.({ draft: workspace });
   }
 
-  /** Resolves when the turns in a session that are being ended have ended; those that go on are not waited for. */
-  async settled(session: string): Promise<void> {
-    const works = this.#worksOf(({ begun, isEnding }) => begun?.draft === session && isEnding);
+  /** Resolves when the turns in a workspace that are being ended have ended; those that go on are not waited for. */
+  async settled(workspace: string): Promise<void> {
+    const works = this.#worksOf(({ begun, isEnding }) => begun?.draft === workspace && isEnding);
     await Promise.all(works.map(({ ended }) => ended));
   }
 
   /** Ends the turns of a conversation that an earlier gateway left running. */
-  async settle(name: SessionName): Promise<void> {
+  async settle(name: ConversationName): Promise<void> {
     await this.#held.use(name, async () => {});
   }
 
@@ -271,15 +271,15 @@ export class Turns {
     const { runId: turnId } = run;
     const limited = request.limited === true || conversation.limited;
     const usual = conversation.turns.at(-1)?.runner;
-    const { runner: named, model: asked, session = sessionOf(name) } = request;
+    const { runner: named, model: asked, workspace = workspaceOf(name) } = request;
     const chosen = await runner.choose({
       ...(named === undefined ? {} : { runner: named }),
       ...(asked === undefined ? {} : { model: asked }),
       ...(usual === undefined ? {} : { usual }),
       limited,
     });
-    const draft = mode === 'full' ? session : name.draft;
-    const enter = mode === 'full' ? await this.#placeOf(session, name.app, titleOf(message)) : null;
+    const draft = mode === 'full' ? workspace : name.draft;
+    const enter = mode === 'full' ? await this.#placeOf(workspace, name.app, titleOf(message)) : null;
     const first = firstEvents(turnId, chosen, draft, engine.running(held.key) - 1);
     const given = {
       message,
@@ -315,7 +315,7 @@ export class Turns {
   }
 
   /** Makes sure of the draft; answers what a turn calls when it begins there. Rejects with `MODE_UNAVAILABLE`, and as `ensure` does. */
-  async #placeOf(session: string, app: string, title: string): Promise<Enter> {
+  async #placeOf(workspace: string, app: string, title: string): Promise<Enter> {
     const { drafts } = this.#options;
     if (drafts === null)
       throw new SvcError(
@@ -325,8 +325,8 @@ export class Turns {
           path: 'mode',
         },
       );
-    await drafts.ensure(session, app, title);
-    return (tell) => drafts.enter(session, app, tell);
+    await drafts.ensure(workspace, app, title);
+    return (tell) => drafts.enter(workspace, app, tell);
   }
 
   #readable(held: HeldConversation, stored: StoredTurn): HeldTurn {

@@ -18,7 +18,7 @@ import type { Logger } from 'pino';
 import { SvcError } from '../../../protocol/errors.ts';
 import { type CodeStorePaths, Layout } from '../../../storage/layout.ts';
 import { appFiles, tarball } from '../../../testing/archive.ts';
-import { openDeployments, type StartOptions, sessionCopy, version } from '../../../testing/deployments.ts';
+import { openDeployments, type StartOptions, version, workspaceCopy } from '../../../testing/deployments.ts';
 import { openJobs } from '../../../testing/jobs.ts';
 import { standIn } from '../../../testing/stand-in.ts';
 import { type Git, GitStore, gitOn } from './git-store.ts';
@@ -49,8 +49,8 @@ async function start(dataDir: string, options: StartOptions = {}) {
 
 type Files = Record<string, string>;
 
-/** A session's folder of the app with these files. */
-function session(files: Files): string {
+/** A workspace's folder of the app with these files. */
+function workspace(files: Files): string {
   const folder = mkdtempSync(join(root, 'session-'));
   for (const [path, text] of Object.entries(files)) {
     mkdirSync(dirname(join(folder, path)), { recursive: true });
@@ -62,7 +62,7 @@ function session(files: Files): string {
 const app = (name: string, more: Files = {}): Files => ({ ...appFiles('notes', { version: name }), ...more });
 
 function publish({ deployments }: Running, files: Files, base: string | null = null, id = 'notes') {
-  return deployments.publish(id, { session: sessionCopy(session(files), base), message: 'Change it' });
+  return deployments.publish(id, { workspace: workspaceCopy(workspace(files), base), message: 'Change it' });
 }
 
 /** The running gateway as it would be found after it was killed now. */
@@ -153,8 +153,8 @@ test('two publications are merged; if they change the same line, the second gets
   await publish(running, app('1', { 'a.txt': lines('a', 'B') }), sha);
   assert.equal(await running.live('a.txt'), lines('A', 'B'));
 
-  const folder = session(app('1', { 'a.txt': lines('other', 'b') }));
-  const conflict = running.deployments.publish('notes', { session: sessionCopy(folder, sha) });
+  const folder = workspace(app('1', { 'a.txt': lines('other', 'b') }));
+  const conflict = running.deployments.publish('notes', { workspace: workspaceCopy(folder, sha) });
   await assert.rejects(conflict, (error: SvcError) => error.code === 'MERGE_CONFLICT' && error.files?.[0] === 'a.txt');
   assert.equal(readFileSync(join(folder, 'a.txt'), 'utf8'), lines('other', 'b'));
   assert.equal(await running.live('a.txt'), lines('A', 'B'));
@@ -359,7 +359,7 @@ test('a data directory is opened with the backend that its apps are on, or not a
 
 test('publishing on the tarball backend says how to get the git store', async () => {
   const { deployments } = await startOn(newDataDir());
-  const options = { session: sessionCopy(session(app('1')), null) };
+  const options = { workspace: workspaceCopy(workspace(app('1')), null) };
   await assert.rejects(deployments.publish('notes', options), failsWith('NO_GIT_STORE'));
 });
 

@@ -68,7 +68,7 @@ export class GitStore implements CodeStore {
 
   async open(): Promise<void> {
     const { layout, paths, git, log } = this.#options;
-    for (const dir of [paths.mainDir, paths.sessionsDir]) await mkdirDurable(dir);
+    for (const dir of [paths.mainDir, paths.workspacesDir]) await mkdirDurable(dir);
     await sweepTemporary(paths.dir);
     try {
       const apps = (await readEntries(layout.registry))?.size ?? 0;

@@ -205,7 +205,7 @@ test('a session cookie has the rights of its origin, and is invalid at others', 
   const cases: [host: string, owner: PageOwner | null][] = [
     [CONSOLE, null],
     [TODOS, { app: 'todos' }],
-    [draft, { app: 'todos', session: 's1' }],
+    [draft, { app: 'todos', workspace: 's1' }],
     ['gateway.lan', null],
   ];
   for (const [host, of] of cases) {

@@ -20,7 +20,7 @@ const TABLE: [who: string, caller: Caller, may: Record<string, Capability[]>][] 
     { todos: ALL, notes: ALL, [DRAFT]: ALL, none: ALL },
   ],
   ["an app's cookie", sessionCaller({ app: 'todos' }, SIGN_IN, () => true), { todos: OF_PAGES }],
-  ["a draft's cookie", sessionCaller({ app: 'todos', session: 's1' }, SIGN_IN, () => true), { [DRAFT]: OF_PAGES }],
+  ["a draft's cookie", sessionCaller({ app: 'todos', workspace: 's1' }, SIGN_IN, () => true), { [DRAFT]: OF_PAGES }],
   [
     'a shared cookie',
     sessionCaller('shared', SIGN_IN, () => true),

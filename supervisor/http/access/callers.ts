@@ -63,7 +63,7 @@ type Reach = 'console' | 'shared' | PageOwner;
 export function sessionCaller(reach: Reach, { id, expiresAt }: SignIn, isGood: () => boolean, keyless = false): Caller {
   const owner = typeof reach === 'string' ? null : reach;
   const rights = keyless ? RIGHTS.cookie : reach === 'console' ? RIGHTS.everything : RIGHTS.page;
-  const on: Grant['on'] = owner === null ? 'everything' : { key: scopeKey(owner.app, owner.session) };
+  const on: Grant['on'] = owner === null ? 'everything' : { key: scopeKey(owner.app, owner.workspace) };
   return {
     kind: 'session',
     shown: () => SIGNED_IN,
@@ -155,8 +155,8 @@ const SHARED =
   'there each app and the console have separate addresses.';
 
 function refusalOfPage(owner: PageOwner, app: string | null): string {
-  const what = owner.session === undefined ? `A page of "${owner.app}"` : `The draft of "${owner.app}"`;
+  const what = owner.workspace === undefined ? `A page of "${owner.app}"` : `The draft of "${owner.app}"`;
   const scope = `${what} may use its own files, tools, changes and settings only.`;
-  if (app === null || app === scopeKey(owner.app, owner.session) || owner.session !== undefined) return scope;
+  if (app === null || app === scopeKey(owner.app, owner.workspace) || owner.workspace !== undefined) return scope;
   return `${scope} To call tools of "${app.slice(0, 80)}", name it under "uses" in the app.json of "${owner.app}".`;
 }

@@ -14,7 +14,7 @@ function placeOf(places: Places, host: string | undefined): string {
     return String((error as { status: number }).status);
   }
   const { owner } = place;
-  const whose = place.kind !== 'page' ? '' : owner === null ? ' ?' : ` ${owner.session ?? ''}/${owner.app}`;
+  const whose = place.kind !== 'page' ? '' : owner === null ? ' ?' : ` ${owner.workspace ?? ''}/${owner.app}`;
   return `${place.kind}${whose} ${place.base}`;
 }
 
@@ -129,7 +129,7 @@ test('a program on this machine shows people the console’s public address', ()
 
 test('a page is sent to its own origin, or stays where all share one', () => {
   const places = new Places({ ...AUTO, host: '0.0.0.0' });
-  const owner = { app: 'my_app', session: 's1' };
+  const owner = { app: 'my_app', workspace: 's1' };
   const there = places.originOf(places.of('127.0.0.1:8787'), owner);
   assert.match(there, /^http:\/\/s1--a-[0-9a-f]{12}\.draft\.svc\.localhost:8787$/);
   assert.equal(places.of(there.slice('http://'.length)).kind, 'page');

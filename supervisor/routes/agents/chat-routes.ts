@@ -2,9 +2,9 @@
  * Serves chat windows over HTTP: messages and their turns, lists, histories, answers to agents (specification, "Chat windows").
  */
 import type { ChatMode } from '../../../protocol/agents/agents.ts';
-import type { SessionName } from '../../../protocol/agents/session-key.ts';
+import type { ConversationName } from '../../../protocol/agents/session-key.ts';
 import { SvcError } from '../../../protocol/errors.ts';
-import { isSessionId, scopeKey } from '../../../protocol/ids.ts';
+import { isChosenId, scopeKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import {
   deleteWindow,
@@ -23,14 +23,14 @@ import { answerTurn, checkMessage, turnRoutes } from './turns-routes.ts';
 export function chatRoutes(services: Services): Route[] {
   const { apps, chat, scopes } = services;
   /** Rejects unless there is such an app or draft. */
-  const checked = async (params: Params, wid = ''): Promise<SessionName> => {
-    const { app, session, key } = await scopeOf(scopes, params);
+  const checked = async (params: Params, wid = ''): Promise<ConversationName> => {
+    const { app, workspace, key } = await scopeOf(scopes, params);
     await chat.ready(key);
-    return { kind: 'window', app, id: wid, ...(session === undefined ? {} : { draft: session }) };
+    return { kind: 'window', app, id: wid, ...(workspace === undefined ? {} : { draft: workspace }) };
   };
-  const windowOf = async (params: Params, caller: Caller): Promise<SessionName> => {
+  const windowOf = async (params: Params, caller: Caller): Promise<ConversationName> => {
     const { wid = '' } = params;
-    if (!isSessionId(wid)) throw new SvcError('UNKNOWN_WINDOW', 'This cannot be the id of a chat window.');
+    if (!isChosenId(wid)) throw new SvcError('UNKNOWN_WINDOW', 'This cannot be the id of a chat window.');
     const name = await checked(params, wid);
     permit(caller, name.app, await chat.store.modeOf(name));
     return name;

@@ -1,6 +1,6 @@
 /** Serves conversations over HTTP, with the files attached to their messages (specification, "Conversations"). */
 
-import type { SessionName } from '../../../protocol/agents/session-key.ts';
+import type { ConversationName } from '../../../protocol/agents/session-key.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { checkAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -20,7 +20,7 @@ import {
 import type { Of } from '../../../protocol/shapes/schema.ts';
 import { unknownApp } from '../../../storage/apps/registry.ts';
 import { checkConversationId, nameOf } from '../../agents/conversations/chat-store.ts';
-import { sessionOf } from '../../agents/turns/turn-drafts.ts';
+import { workspaceOf } from '../../agents/turns/turn-drafts.ts';
 import { gitStoreOf } from '../../authoring/open-authoring.ts';
 import { arrayText } from '../../dispatch/kept-array.ts';
 import { type Exchange, PRIVATE } from '../../edge/edge.ts';
@@ -47,29 +47,29 @@ const UNTYPED = 'application/octet-stream';
 
 export function conversationRoutes(services: Services): Route[] {
   const { apps, registry, chat, attachments, changes, log } = services;
-  /** For an app that was published, or that a session has. Rejects with `NO_GIT_STORE`, `INVALID_ID`, `UNKNOWN_APP`. */
+  /** For an app that was published, or that a workspace has. Rejects with `NO_GIT_STORE`, `INVALID_ID`, `UNKNOWN_APP`. */
   const check = async (id: string): Promise<void> => {
-    const { sessions } = gitStoreOf(services);
+    const { workspaces } = gitStoreOf(services);
     checkAppId(id);
-    if (!registry.has(id) && (await sessions.holders(id)).length === 0) throw unknownApp(id);
+    if (!registry.has(id) && (await workspaces.holders(id)).length === 0) throw unknownApp(id);
     await chat.open();
   };
   /**
-   * The session in which a conversation works about an app that was not published: the one that has it. Undefined otherwise: its
+   * The workspace in which a conversation works about an app that was not published: the one that has it. Undefined otherwise: its
    * own. Rejects with `CONFLICT` when there are several.
    */
-  const draftOf = async (name: SessionName): Promise<{ session?: string }> => {
+  const draftOf = async (name: ConversationName): Promise<{ workspace?: string }> => {
     if (registry.has(name.app)) return {};
-    const holders = await gitStoreOf(services).sessions.holders(name.app);
+    const holders = await gitStoreOf(services).workspaces.holders(name.app);
     const [only, ...others] = holders;
-    if (only === undefined || holders.includes(sessionOf(name))) return {};
-    if (others.length === 0) return { session: only };
+    if (only === undefined || holders.includes(workspaceOf(name))) return {};
+    if (others.length === 0) return { workspace: only };
     const message =
-      `The app "${name.app}" was not published, and several sessions have one of this id: ${holders.slice(0, 20).join(', ')}. ` +
-      `Publish one of them, or talk about one: POST /svc/_draft/<session>/${name.app}/_chat with the mode "full".`;
+      `The app "${name.app}" was not published, and several workspaces have one of this id: ${holders.slice(0, 20).join(', ')}. ` +
+      `Publish one of them, or talk about one: POST /svc/_draft/<workspace>/${name.app}/_chat with the mode "full".`;
     throw new SvcError('CONFLICT', message);
   };
-  const existing = async ({ id = '', sid = '' }: Params): Promise<SessionName> => {
+  const existing = async ({ id = '', sid = '' }: Params): Promise<ConversationName> => {
     await check(id);
     await chat.store.get(id, sid);
     return nameOf(id, sid);

@@ -36,9 +36,10 @@ export function mcpRoutes(services: Services): Route[] {
     }
   };
   /** The check of a draft, for who may know what it finds. */
-  const checkOf = ({ app, session, key }: Scope, caller: Caller) => {
-    if (session === undefined || !may(caller, caller instanceof AgentCaller ? 'read' : 'manage', key)) return undefined;
-    return () => checkDraft(gitStoreOf(services), session, app);
+  const checkOf = ({ app, workspace, key }: Scope, caller: Caller) => {
+    if (workspace === undefined || !may(caller, caller instanceof AgentCaller ? 'read' : 'manage', key))
+      return undefined;
+    return () => checkDraft(gitStoreOf(services), workspace, app);
   };
   const serveApp: Route['handle'] = async (exchange, { sid, id = '' }, caller, place) => {
     checkAppId(id);

@@ -2,7 +2,7 @@
  * Serves turns over HTTP, for windows and conversations: the message, its events, aborting, answers to agents (specification,
  * "Turns").
  */
-import type { SessionName } from '../../../protocol/agents/session-key.ts';
+import type { ConversationName } from '../../../protocol/agents/session-key.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { scopeKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -25,7 +25,7 @@ import { ANSWERED, serve } from '../serve-row.ts';
 export function turnRoutes(
   { chat, changes }: Services,
   { follow, abort, choose }: TurnRows,
-  nameOf: (params: Params, caller: Caller) => Promise<SessionName>,
+  nameOf: (params: Params, caller: Caller) => Promise<ConversationName>,
 ): Route[] {
   return [
     ...serve(follow, async ({ params, headers, caller, exchange }) => {

@@ -1,6 +1,6 @@
 /** Serves the event streams of apps and drafts over HTTP (specification, "Change stream", "Live queries"). */
 import { SvcError } from '../../../protocol/errors.ts';
-import { isAppId, isSessionId } from '../../../protocol/ids.ts';
+import { isAppId, isChosenId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { followChanges, followQueries } from '../../../protocol/routes/apps/streams-rows.ts';
 import type { SubscribeOptions } from '../../dispatch/change-streams.ts';
@@ -23,7 +23,7 @@ export function streamRoutes(services: Services): Route[] {
       scope.greet();
     }),
     ...serveRaw(followQueries, async (exchange, { sid, id = '' }, caller) => {
-      if (!isAppId(id) || (sid !== undefined && !isSessionId(sid))) throw notFound();
+      if (!isAppId(id) || (sid !== undefined && !isChosenId(sid))) throw notFound();
       const own = scopes(sid);
       const scope = own.of(id);
       const { key } = scope;

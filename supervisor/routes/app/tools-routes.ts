@@ -199,11 +199,11 @@ export function permit(
   scopes: Scopes,
   caller: Caller,
   capability: 'read' | 'write',
-  { app, session, key }: Scope,
+  { app, workspace, key }: Scope,
 ): undefined | Promise<void> {
   if (may(caller, capability, key)) return;
   const own = caller.owner;
-  if (own === null || own.session !== undefined || session !== undefined) {
+  if (own === null || own.workspace !== undefined || workspace !== undefined) {
     demand(caller, capability, key);
     return;
   }
@@ -230,7 +230,7 @@ async function permittedApps(scopes: Scopes, { app }: Body, caller: Caller): Pro
     return undefined;
   }
   if (may(caller, 'admin', null)) return undefined;
-  const isLive = caller.owner !== null && caller.owner.session === undefined;
+  const isLive = caller.owner !== null && caller.owner.workspace === undefined;
   const uses = isLive ? await scopes.of(caller.owner.app).uses() : [];
   const ids = await scopes.ids();
   return ids.filter((id) => may(caller, 'read', scopes.of(id).key) || uses.includes(id));

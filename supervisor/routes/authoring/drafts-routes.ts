@@ -33,7 +33,7 @@ export function draftRoutes(services: Services): Route[] {
     }),
     ...serveRaw(reportErrors, async (exchange, { sid = '', id = '' }, caller) => {
       // Only the draft's own page reports errors: at a shared origin, a live page could send them.
-      if (caller.owner?.session !== sid || caller.owner.app !== id) throw notItsPage();
+      if (caller.owner?.workspace !== sid || caller.owner.app !== id) throw notItsPage();
       const report = reportOf(await readBytes(exchange, LIMITS.pageErrorsBytes));
       (await drafts().draft(sid, id)).reports.take(report);
       exchange.send(204, NO_STORE, '');
@@ -59,7 +59,13 @@ function notItsPage(): SvcError {
 }
 
 /** A person gets a page, a program the error in its one shape. */
-function sendFault(exchange: Exchange, place: Place, { app, version }: Draft, session: string, fault: SvcError): void {
+function sendFault(
+  exchange: Exchange,
+  place: Place,
+  { app, version }: Draft,
+  workspace: string,
+  fault: SvcError,
+): void {
   if (!(exchange.header('accept') ?? '').includes('text/html')) {
     sendPageError(exchange, place, fault);
     return;
@@ -67,7 +73,7 @@ function sendFault(exchange: Exchange, place: Place, { app, version }: Draft, se
   exchange.send(
     fault.status,
     { ...pagePolicy(place), 'content-type': 'text/html; charset=utf-8', 'cache-control': 'no-store' },
-    faultPage(fault, { app, draft: { session, version } }),
+    faultPage(fault, { app, draft: { workspace, version } }),
   );
 }
 

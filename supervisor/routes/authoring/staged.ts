@@ -20,7 +20,7 @@ export function whereOf(services: Services, { body, headers, caller }: Asked): S
 type Shown = Pick<Staged, 'app' | 'sessionId' | 'staged'> &
   Partial<Pick<PublishResult, 'version' | 'tag' | 'sha' | 'migrationsApplied'>>;
 
-/** The version, where there is one, is what `publish` of a session answers. */
+/** The version, where there is one, is what `publish` of a workspace answers. */
 export function shown({ app, sessionId, staged, published }: Staged): Shown {
   if (published === undefined) return { app, sessionId, staged };
   const { version, tag, sha, migrationsApplied } = published;

@@ -100,14 +100,14 @@ class ClaudeAgent implements Agent {
   /** Null when it lacks the session to resume. */
   static async open(
     order: TurnOrder,
-    session: string,
+    resumeId: string,
     instructions: string,
     host: RunnerHost,
   ): Promise<ClaudeAgent | null> {
     const { runner, mode } = order;
     const model = modelOf(order);
     const args = [
-      session,
+      resumeId,
       `--tools=${mode === 'full' ? FULL_TOOLS : ''}`,
       ...(model === null ? [] : [`--model=${model}`]),
     ];

@@ -8,7 +8,7 @@ import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { FileConditions } from '../../../protocol/wire/jobs.ts';
 import { objectId } from '../../../storage/git/object.ts';
-import { bytesOf, plainFiles, sessionFiles } from '../../jobs/session-files-job.ts';
+import { bytesOf, plainFiles, workspaceFiles } from '../../jobs/workspace-files-job.ts';
 
 export class DraftFiles {
   readonly #folder: string;
@@ -57,7 +57,7 @@ export class DraftFiles {
 
   /** Rejects for a file that is not there. */
   async delete(path: string): Promise<void> {
-    await sessionFiles({ work: 'delete', folder: this.#folder, path: this.#inside(path), conditions: {} });
+    await workspaceFiles({ work: 'delete', folder: this.#folder, path: this.#inside(path), conditions: {} });
   }
 
   /** Gives a file another path, where none may be. */
@@ -69,7 +69,7 @@ export class DraftFiles {
     // First the new one: whatever fails, the content stays.
     await this.#put(after, bytes, { ifNoneMatch: '*' });
     const ifMatch = `"${objectId('blob', bytes)}"`;
-    await sessionFiles({ work: 'delete', folder: this.#folder, path: before, conditions: { ifMatch } });
+    await workspaceFiles({ work: 'delete', folder: this.#folder, path: before, conditions: { ifMatch } });
   }
 
   /** Paths and sizes in bytes, sorted by path. */
@@ -103,7 +103,7 @@ export class DraftFiles {
 
   async #put(path: string, content: string | Buffer, conditions: FileConditions): Promise<void> {
     try {
-      await sessionFiles({ work: 'put', folder: this.#folder, path, bytes: Buffer.from(content), conditions });
+      await workspaceFiles({ work: 'put', folder: this.#folder, path, bytes: Buffer.from(content), conditions });
     } catch (error) {
       if (error instanceof SvcError) throw error;
       // Node's message has the full path of the gateway's temporary file.

@@ -64,7 +64,7 @@ test('the error in a draft names the draft’s command', async () => {
   const app = await start({ app: draftKey('s1', 'shop'), shownApp: 'shop' });
   assert.match(
     (await failure(app.query('late'))).message,
-    /^The draft has no .*svc secret set shop NONE --session s1$/,
+    /^The draft has no .*svc secret set shop NONE --workspace s1$/,
   );
 });
 

@@ -1,6 +1,6 @@
 /** The secrets of an app in its thread: gives them to handlers, and takes their values out of what leaves the thread. */
 
-import { appOfKey, sessionOfKey } from '../../../protocol/ids.ts';
+import { appOfKey, workspaceOfKey } from '../../../protocol/ids.ts';
 import { isSecretName, setSecretCommand } from '../../../protocol/secret-names.ts';
 import type { Redactor } from '../../../protocol/text/redactor.ts';
 import type { FrameOf } from '../../../protocol/wire/frames.ts';
@@ -45,14 +45,14 @@ export class ActorSecrets {
       });
     const value = this.#values.get(name);
     if (value !== undefined) return value;
-    const session = sessionOfKey(this.#key);
-    const command = setSecretCommand(appOfKey(this.#key), name, session);
+    const workspace = workspaceOfKey(this.#key);
+    const command = setSecretCommand(appOfKey(this.#key), name, workspace);
     if (this.#unreadable === null || this.#unreadable.includes(name))
       throw new AskError({
         code: 'SECRET_UNREADABLE',
         message: `The secret "${name}" cannot be read. ${this.#fault} The command is: ${command}`,
       });
-    const owner = session === undefined ? 'The app' : 'The draft';
+    const owner = workspace === undefined ? 'The app' : 'The draft';
     throw new AskError({
       code: 'UNKNOWN_SECRET',
       message: `${owner} has no secret "${name}". Set it with: ${command}`,

@@ -113,8 +113,8 @@ export class Tools implements Runner {
     const { app, name, version, versionId, queries, actions, writerSocket, writerTicket, egress } = env.spec;
     this.#env = env;
     this.#reader = new Reader(env.spec.dataFile, env.spec.migrated);
-    this.#writer = new DbClient((handlers, session, socket = writerSocket) =>
-      openLink(socket, writerTicket, handlers, session),
+    this.#writer = new DbClient((handlers, connectionId, socket = writerSocket) =>
+      openLink(socket, writerTicket, handlers, connectionId),
     );
     this.#http = new HttpClient(egress, env.redactor);
     this.#app = Object.freeze({ id: app, name, version, versionId });

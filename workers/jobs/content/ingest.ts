@@ -61,7 +61,7 @@ export async function ingest(job: IngestJob): Promise<IngestResult> {
   }
 }
 
-/** Checks a session's files as their publication would and throws its error; keeps no files. Answers with the warnings. */
+/** Checks a workspace's files as their publication would and throws its error; keeps no files. Answers with the warnings. */
 export async function review(job: IngestJob): Promise<InputIssue[]> {
   const staged = new VersionPaths(join(job.staging, 'code'), join(job.staging, 'prepared'));
   try {
@@ -209,7 +209,7 @@ function migrationsOf(code: string): LiveMigration[] {
   }));
 }
 
-/** Files sorted by path; the commit that has them already, and what a session sent. */
+/** Files sorted by path; the commit that has them already, and what a workspace sent. */
 type Gathered = { files: ExtractedFile[]; commit: string | null; sent: SentFiles | null };
 
 /**
@@ -231,10 +231,10 @@ async function gatherFiles({ source, commit, app }: IngestJob, code: string): Pr
     return { files: readFolder(code).map(hashed), commit, sent: null };
   }
   const { mergeApp } = await import('../git/merge.ts');
-  const merged = await mergeApp({ repository, app, base: source.base, folder: source.session, to: code });
+  const merged = await mergeApp({ repository, app, base: source.base, folder: source.workspace, to: code });
   if ('unresolved' in merged) throw unresolved(app, merged.unresolved);
   if ('conflicts' in merged) throw mergeConflict(app, merged.conflicts);
-  if (!merged.changed && !source.anew) throw new SvcError('NO_CHANGES', `The session changes nothing of "${app}".`);
+  if (!merged.changed && !source.anew) throw new SvcError('NO_CHANGES', `The workspace changes nothing of "${app}".`);
   const files = readFolder(code).map(hashed);
   checkAddedMigrations(
     files.map(({ path }) => path),
@@ -295,8 +295,8 @@ async function commitFiles(
 }
 
 function mergeConflict(app: string, files: string[]): SvcError {
-  const message = `The session and what was published of "${app}" meanwhile change the same lines of ${named(files)}.`;
-  const advice = 'Update the app in the session, resolve the marked lines, then publish again.';
+  const message = `The workspace and what was published of "${app}" meanwhile change the same lines of ${named(files)}.`;
+  const advice = 'Update the app in the workspace, resolve the marked lines, then publish again.';
   return new SvcError('MERGE_CONFLICT', `${message} ${advice}`, { files });
 }
 
@@ -311,6 +311,6 @@ function named(files: string[]): string {
 }
 
 function ordered(commit: CommitOrder | null): CommitOrder {
-  if (commit === null) throw new Error('Only the git store has sessions and tags.');
+  if (commit === null) throw new Error('Only the git store has workspaces and tags.');
   return commit;
 }

@@ -20,7 +20,7 @@ async function publish(files: Files | null): Promise<string> {
   return commit;
 }
 
-/** `base` and then `ours` are published; `theirs` is the session's folder. */
+/** `base` and then `ours` are published; `theirs` is the workspace's folder. */
 async function merge(
   base: Files | null,
   ours: Files | null,
@@ -171,19 +171,19 @@ describe('merging an app', () => {
   }
 });
 
-describe('updating an app in a session', () => {
-  const marks = (session: string, published: string) =>
-    `<<<<<<< session\n${session}=======\n${published}>>>>>>> published\n`;
+describe('updating an app in a workspace', () => {
+  const marks = (workspace: string, published: string) =>
+    `<<<<<<< workspace\n${workspace}=======\n${published}>>>>>>> published\n`;
 
   async function update(
     base: Files | null,
     published: Files | null,
-    session: Files,
+    workspace: Files,
   ): Promise<{ merged: string[]; conflicts: string[]; files: Files }> {
     const commit = base === null ? null : await publish(base);
     if (published !== null || base !== null) await publish(published);
     const to = store.fresh();
-    const folder = store.folder(session);
+    const folder = store.folder(workspace);
     const job = { repository: store.repository, app: 'todos', base: commit, folder, to };
     const { main, ...result } = await updateApp(job);
     assert.equal(main, store.git('rev-parse', 'main').trim());
@@ -193,20 +193,20 @@ describe('updating an app in a session', () => {
   test('takes what was published, and marks lines that both changed', async () => {
     const base = { 'a.md': '1\n2\n3\n', 'b.md': '1\n', 'c.md': '1', 'd.md': '1', 'e.md': '1' };
     const published = { 'a.md': 'x\n2\n3\n', 'b.md': '2\n', 'c.md': '2', 'e.md': '1', 'f.md': 'new' };
-    const session = { 'a.md': '1\n2\ny\n', 'b.md': '3\n', 'c.md': '1', 'd.md': '1', 'e.md': 'mine' };
-    assert.deepEqual(await update(base, published, session), {
+    const workspace = { 'a.md': '1\n2\ny\n', 'b.md': '3\n', 'c.md': '1', 'd.md': '1', 'e.md': 'mine' };
+    assert.deepEqual(await update(base, published, workspace), {
       merged: ['a.md', 'c.md', 'd.md', 'f.md'],
       conflicts: ['b.md'],
       files: { 'a.md': 'x\n2\ny\n', 'b.md': marks('3\n', '2\n'), 'c.md': '2', 'e.md': 'mine', 'f.md': 'new' },
     });
   });
 
-  test("keeps the session's side of what has no lines to mark", async () => {
+  test("keeps the workspace's side of what has no lines to mark", async () => {
     const [one, two] = [Buffer.concat([PNG, PNG]), Buffer.concat([PNG, PNG, PNG])];
     const base = { 'a.png': PNG, 'gone.md': '1', 'kept.md': '1' };
     const published = { 'a.png': one, 'gone.md': '2', 'f.md/x.md': '', 'Read.md': 'theirs' };
-    const session = { 'a.png': two, 'kept.md': '2', 'f.md': 'a file', 'read.md': 'mine' };
-    assert.deepEqual(await update(base, published, session), {
+    const workspace = { 'a.png': two, 'kept.md': '2', 'f.md': 'a file', 'read.md': 'mine' };
+    assert.deepEqual(await update(base, published, workspace), {
       merged: [],
       conflicts: ['Read.md', 'a.png', 'f.md', 'f.md/x.md', 'gone.md', 'kept.md', 'read.md'],
       files: { 'a.png': two.toString(), 'kept.md': '2', 'f.md': 'a file', 'read.md': 'mine' },
@@ -214,9 +214,9 @@ describe('updating an app in a session', () => {
   });
 
   test('keeps all of an app that was removed meanwhile, and of one that was never published', async () => {
-    const session = { 'a.md': '1', 'b.md': 'new' };
-    assert.deepEqual(await update({ 'a.md': '1' }, null, session), { merged: [], conflicts: [], files: session });
-    assert.deepEqual(await update(null, null, session), { merged: [], conflicts: [], files: session });
+    const workspace = { 'a.md': '1', 'b.md': 'new' };
+    assert.deepEqual(await update({ 'a.md': '1' }, null, workspace), { merged: [], conflicts: [], files: workspace });
+    assert.deepEqual(await update(null, null, workspace), { merged: [], conflicts: [], files: workspace });
   });
 
   test('marks two new apps of one name', async () => {

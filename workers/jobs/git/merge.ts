@@ -1,6 +1,6 @@
-/** Merges a session's files of an app with `main`: onto `main` to publish them, or into the session to update it. */
+/** Merges a workspace's files of an app with `main`: onto `main` to publish them, or into the workspace to update it. */
 import type { MergeAppJob, MergeAppResult, UpdateAppResult } from '../../../protocol/wire/git-jobs.ts';
-import { fingerprint } from '../../../storage/authoring/session-files.ts';
+import { fingerprint } from '../../../storage/authoring/workspace-records.ts';
 import { syncTree } from '../../../storage/files/atomic-file.ts';
 import {
   type Contents,
@@ -16,14 +16,14 @@ import { type GitFiles, gitFiles, readFolder, writeFolder } from '../content/app
 
 /** The result is written to `to` when there is no conflict. Throws the errors of archives, and `STORE_DAMAGED`. */
 export async function mergeApp(job: MergeAppJob): Promise<MergeAppResult> {
-  const { main, base, published, session, read, keep } = await open(job);
+  const { main, base, published, workspace, read, keep } = await open(job);
   const unresolved: string[] = [];
-  for (const path of changedFiles(published, session)) {
-    const id = session.get(path);
+  for (const path of changedFiles(published, workspace)) {
+    const id = workspace.get(path);
     if (id !== undefined && hasMarks(await read(id))) unresolved.push(path);
   }
   if (unresolved.length > 0) return { unresolved };
-  const { conflicts, files } = await mergeFiles({ base, ours: published, theirs: session }, { read, keep });
+  const { conflicts, files } = await mergeFiles({ base, ours: published, theirs: workspace }, { read, keep });
   if (conflicts.length > 0) return { conflicts };
   await write(job.to, files, read);
   const without = (side: FileIds): string[] => [...files.keys()].filter((path) => !side.has(path)).sort();
@@ -31,42 +31,42 @@ export async function mergeApp(job: MergeAppJob): Promise<MergeAppResult> {
     changed: changedFiles(published, files).length > 0,
     main,
     added: without(published),
-    lacking: without(session),
+    lacking: without(workspace),
     sent: {
-      files: fingerprint([...session].map(([path, sha]) => ({ path, sha }))),
-      same: changedFiles(session, files).length === 0,
+      files: fingerprint([...workspace].map(([path, sha]) => ({ path, sha }))),
+      same: changedFiles(workspace, files).length === 0,
     },
   };
 }
 
-/** The session's files with what was published since are written to `to`. Throws the errors of archives, and `STORE_DAMAGED`. */
+/** The workspace's files with what was published since are written to `to`. Throws the errors of archives, and `STORE_DAMAGED`. */
 export async function updateApp(job: MergeAppJob): Promise<UpdateAppResult> {
-  const { main, base, published, session, read, keep } = await open(job);
-  const sides = { base, ours: session, theirs: published };
+  const { main, base, published, workspace, read, keep } = await open(job);
+  const sides = { base, ours: workspace, theirs: published };
   const merged = await mergeFiles(sides, { read, keep });
   const files = await markConflicts(sides, merged, { read, keep });
   await write(job.to, files, read);
   await syncTree(job.to);
   const inConflict = new Set(merged.conflicts);
-  const taken = changedFiles(session, files).filter((path) => !inConflict.has(path));
+  const taken = changedFiles(workspace, files).filter((path) => !inConflict.has(path));
   return { main, merged: taken, conflicts: merged.conflicts };
 }
 
-type Opened = Contents & { main: string; base: FileIds; published: FileIds; session: FileIds };
+type Opened = Contents & { main: string; base: FileIds; published: FileIds; workspace: FileIds };
 
 async function open({ app, base, folder, ...job }: MergeAppJob): Promise<Opened> {
   const repository = new Repository(job.repository);
   const main = repository.main();
   const published = await idsAt(repository, main, app);
-  const session = gitFiles(readFolder(folder));
-  // When the app is no longer on main there is no conflict: all files of the session are new.
+  const workspace = gitFiles(readFolder(folder));
+  // When the app is no longer on main there is no conflict: all files of the workspace are new.
   const isGone = base === null || published.size === 0;
-  const contents = new Map([...session.values()].map(({ id, content }) => [id, content]));
+  const contents = new Map([...workspace.values()].map(({ id, content }) => [id, content]));
   return {
     main,
     base: isGone ? new Map() : await idsAt(repository, base, app),
     published,
-    session: new Map([...session].map(([path, { id }]) => [path, id])),
+    workspace: new Map([...workspace].map(([path, { id }]) => [path, id])),
     read: async (id) => contents.get(id) ?? repository.objects.readAs('blob', id),
     keep: (content) => {
       const id = objectId('blob', content);

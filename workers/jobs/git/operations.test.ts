@@ -58,7 +58,7 @@ describe('the repository', () => {
     assert.notEqual(await store.open(), main);
   });
 
-  test('has the branches of the sessions that there are, and no others', NEEDS_GIT, async () => {
+  test('has the branches of the workspaces that there are, and no others', NEEDS_GIT, async () => {
     const { repository } = store;
     const before = await store.open();
     for (const name of ['sessions/gone', 'sessions/behind', 'mine']) await git.branch({ repository, name, to: before });

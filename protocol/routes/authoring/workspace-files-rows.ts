@@ -1,15 +1,15 @@
-/** The routes of the files of an app in a session (specification, "Sessions"). */
+/** The routes of the files of an app in a workspace (specification, "Workspaces"). */
 import { LIMITS } from '../../limits.ts';
 import { count, listOf, object, text, textOrNull } from '../../shapes/schema.ts';
 import { ARCHIVE_ERRORS } from '../apps/publications.ts';
 import { deleted, OF_APP } from '../pieces.ts';
 import { type RowErrors, row } from '../row.ts';
 
-/** Of routes of one session. */
-export const IN_SESSION_ERRORS: RowErrors = { NO_GIT_STORE: '', UNKNOWN_SESSION: '', SESSION_DAMAGED: '' };
-/** Of routes of one app in a session. */
+/** Of routes of one workspace. */
+export const IN_WORKSPACE_ERRORS: RowErrors = { NO_GIT_STORE: '', UNKNOWN_SESSION: '', SESSION_DAMAGED: '' };
+/** Of routes of one app in a workspace. */
 export const OF_DRAFT_ERRORS: RowErrors = {
-  ...IN_SESSION_ERRORS,
+  ...IN_WORKSPACE_ERRORS,
   ...OF_APP,
   NO_ACTIVE_VERSION: 'activate a version first',
   STORE_DAMAGED: '',
@@ -26,7 +26,7 @@ const PATH = { '*': 'The path of the file inside the app; it follows the [rules 
 const IF_MATCH = { 'if-match': 'Changes the file only if it still has this `ETag`' };
 const CHANGED: RowErrors = { ...OF_DRAFT_ERRORS, ARCHIVE_PATH: '', ARCHIVE_ENTRY_TYPE: '', PRECONDITION_FAILED: '' };
 
-export const listSessionFiles = row({
+export const listWorkspaceFiles = row({
   method: 'GET',
   path: '/svc/_sessions/:sid/apps/:id/files',
   needs: 'manage',
@@ -37,7 +37,7 @@ export const listSessionFiles = row({
   example: [EXAMPLE],
 });
 
-export const writeSessionFiles = row({
+export const writeWorkspaceFiles = row({
   method: 'POST',
   path: '/svc/_sessions/:sid/apps/:id/files',
   needs: 'manage',
@@ -49,7 +49,7 @@ export const writeSessionFiles = row({
   example: [EXAMPLE],
 });
 
-export const readSessionFile = row({
+export const readWorkspaceFile = row({
   method: 'GET',
   path: '/svc/_sessions/:sid/apps/:id/files/*',
   needs: 'manage',
@@ -66,7 +66,7 @@ export const readSessionFile = row({
   errors: { ...OF_DRAFT_ERRORS, NOT_FOUND: '', ARCHIVE_ENTRY_TYPE: '', ARCHIVE_PATH: '' },
 });
 
-export const writeSessionFile = row({
+export const writeWorkspaceFile = row({
   method: 'PUT',
   path: '/svc/_sessions/:sid/apps/:id/files/*',
   needs: 'manage',
@@ -87,7 +87,7 @@ export const writeSessionFile = row({
   example: EXAMPLE,
 });
 
-export const deleteSessionFile = row({
+export const deleteWorkspaceFile = row({
   method: 'DELETE',
   path: '/svc/_sessions/:sid/apps/:id/files/*',
   needs: 'manage',

@@ -1,4 +1,4 @@
-/** What is there of sessions on the git store: their apps, files, changes and drafts, as their author sees them. */
+/** What is there of workspaces on the git store: their apps, files, changes and drafts, as their author sees them. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { draftKey } from '../../../protocol/ids.ts';
@@ -7,7 +7,7 @@ import { reading, unsound } from '../../../testing/databases.ts';
 import { git } from '../stored.ts';
 import { get, type World } from './world.ts';
 
-type SessionView = Awaited<ReturnType<typeof lookAt>>;
+type WorkspaceView = Awaited<ReturnType<typeof lookAt>>;
 type Row = { sessionId: string; base: string; apps: string[] };
 type Change = { app: string; path: string; status: string; additions: number; deletions: number };
 
@@ -15,11 +15,11 @@ type Change = { app: string; path: string; status: string; additions: number; de
 const CHOSEN = /^s[0-9a-f]{16}$/;
 
 /** Sorted by id. Two alike under ids that the gateway chose count once: the request was made twice. */
-export async function lookAtSessions(world: World): Promise<SessionView[]> {
+export async function lookAtWorkspaces(world: World): Promise<WorkspaceView[]> {
   if (world.layout.codeStore === null) return [];
   const rows = (await get(world, '/svc/_sessions')) as Row[];
   const main = checkBranches(world, rows);
-  const views = new Map<string, SessionView>();
+  const views = new Map<string, WorkspaceView>();
   for (const row of rows) {
     const view = await lookAt(world, row, main);
     views.set(JSON.stringify(view), view);
@@ -27,7 +27,7 @@ export async function lookAtSessions(world: World): Promise<SessionView[]> {
   return [...views.values()];
 }
 
-/** Each session has its branch, at its base, and no other has one. Answers the commit of main. */
+/** Each workspace has its branch, at its base, and no other has one. Answers the commit of main. */
 function checkBranches({ layout }: World, rows: Row[]): string {
   const { repository } = layout.codeStore as { repository: string };
   const branches = git(
@@ -37,7 +37,7 @@ function checkBranches({ layout }: World, rows: Row[]): string {
     'refs/heads/sessions/',
   ).trim();
   const expected = rows.map(({ sessionId, base }) => `${sessionId} ${base}`).join('\n');
-  if (branches !== expected) throw new Error(`The branches are "${branches}", the sessions "${expected}".`);
+  if (branches !== expected) throw new Error(`The branches are "${branches}", the workspaces "${expected}".`);
   return git(repository, 'rev-parse', 'main').trim();
 }
 
@@ -79,19 +79,21 @@ function told(automation: unknown): string {
 }
 
 /** Null until it was called: looking at it would make it. What a crash left of making it is made good by looking. */
-async function lookAtDraft(world: World, session: string, app: string) {
-  const paths = world.layout.app(draftKey(session, app));
+async function lookAtDraft(world: World, workspace: string, app: string) {
+  const paths = world.layout.app(draftKey(workspace, app));
   if (!existsSync(paths.dir)) return null;
   const read = async (query: string, input: object) => {
     const body = { app, query, input };
-    const { status, text, json } = await world.gateway.call('POST', `/svc/_draft/${session}/_tool/svc_read`, { body });
+    const { status, text, json } = await world.gateway.call('POST', `/svc/_draft/${workspace}/_tool/svc_read`, {
+      body,
+    });
     if (status !== 200) throw new Error(`The draft of ${app}/${query} answers ${status} ${text}`);
     return json as unknown;
   };
   const which = await read('which', {});
   // Rows that were written to the draft alone.
   const drafted = (await read('get', { key: 'drafted' })) as unknown[];
-  const { settings } = (await get(world, `/svc/_draft/${session}/_apps/${app}/settings`)) as { settings: unknown };
+  const { settings } = (await get(world, `/svc/_draft/${workspace}/_apps/${app}/settings`)) as { settings: unknown };
   const { userVersion } = lookAtData(paths.data);
   return { which, userVersion, drafted: drafted.length, settings };
 }
@@ -107,17 +109,17 @@ export function lookAtData(path: string): { userVersion: number; tables: string[
   }));
 }
 
-/** Folders that are neither a session's nor a draft's of one, and apps that no record names. */
-export function leftOfSessions({ layout }: World): string[] {
+/** Folders that are neither a workspace's nor a draft's of one, and apps that no record names. */
+export function leftOfWorkspaces({ layout }: World): string[] {
   const { codeStore } = layout;
   if (codeStore === null) return [];
   const found: string[] = [];
-  const open = namesInSync(codeStore.sessionsDir).filter((name) => existsSync(codeStore.session(name).record));
-  for (const name of namesInSync(codeStore.sessionsDir)) {
-    if (!open.includes(name)) found.push(join(codeStore.sessionsDir, name));
+  const open = namesInSync(codeStore.workspacesDir).filter((name) => existsSync(codeStore.workspace(name).record));
+  for (const name of namesInSync(codeStore.workspacesDir)) {
+    if (!open.includes(name)) found.push(join(codeStore.workspacesDir, name));
   }
   for (const id of open) {
-    const { appsDir, record } = codeStore.session(id);
+    const { appsDir, record } = codeStore.workspace(id);
     const { apps } = JSON.parse(readFileSync(record, 'utf8')) as { apps: object };
     for (const app of namesInSync(appsDir))
       if (!(app in apps)) found.push(`${join(appsDir, app)}, which its record does not name`);

@@ -1,4 +1,4 @@
-/** The routes of sessions: opening, comparing, checking and publishing what is changed in them (specification, "Sessions"). */
+/** The routes of workspaces: opening, comparing, checking and publishing what is changed in them (specification, "Workspaces"). */
 import { ERROR } from '../../errors.ts';
 import { LIMITS } from '../../limits.ts';
 import { count, flag, listOf, object, oneOf, orNull, text, textOrNull, words } from '../../shapes/schema.ts';
@@ -14,24 +14,24 @@ import {
 import { deleted, newestFirst, TIME, TIME_OR_NULL, thousands } from '../pieces.ts';
 import { resource, row } from '../row.ts';
 import {
-  deleteSessionFile,
-  IN_SESSION_ERRORS,
-  listSessionFiles,
+  deleteWorkspaceFile,
+  IN_WORKSPACE_ERRORS,
+  listWorkspaceFiles,
   OF_DRAFT_ERRORS,
-  readSessionFile,
+  readWorkspaceFile,
   showFolder,
-  writeSessionFile,
-  writeSessionFiles,
-} from './session-files-rows.ts';
+  writeWorkspaceFile,
+  writeWorkspaceFiles,
+} from './workspace-files-rows.ts';
 
-const NAME = words(LIMITS.sessionNameChars);
-const SESSION_ID = { sessionId: text };
+const NAME = words(LIMITS.workspaceNameChars);
+const CHOSEN_ID = { sessionId: text };
 const COMMIT = '9fceb02d0ae598e95dc970b74767f19372d61af8';
 const AT = 1_767_225_600_000;
 
-export const SESSION_ROW = object(
+export const WORKSPACE_ROW = object(
   {
-    ...SESSION_ID,
+    ...CHOSEN_ID,
     name: text,
     base: { ...textOrNull, says: 'The commit of `main` that it was opened on' },
     createdAt: TIME_OR_NULL,
@@ -41,17 +41,17 @@ export const SESSION_ROW = object(
   {
     damaged: {
       ...text,
-      says: 'What is wrong with a session whose record cannot be read; its `base` and `createdAt` are null',
+      says: 'What is wrong with a workspace whose record cannot be read; its `base` and `createdAt` are null',
     },
   },
 );
 
-export const openSession = row({
+export const openWorkspace = row({
   method: 'POST',
   path: '/svc/_sessions',
   needs: 'manage',
-  title: 'Open a session',
-  does: 'Opens a session.',
+  title: 'Open a workspace',
+  does: 'Opens a workspace.',
   body: object(
     {},
     {
@@ -67,51 +67,51 @@ export const openSession = row({
   ),
   answer: {
     status: 201,
-    json: object({ ...SESSION_ID, name: text, base: { ...text, says: 'The commit of `main`' } }),
+    json: object({ ...CHOSEN_ID, name: text, base: { ...text, says: 'The commit of `main`' } }),
   },
   errors: {
     NO_GIT_STORE: '',
     INVALID_ID: '',
-    CONFLICT: `there is a session of this id, or there are ${thousands(LIMITS.sessions)} sessions`,
+    CONFLICT: `there is a workspace of this id, or there are ${thousands(LIMITS.workspaces)} workspaces`,
     STORE_DAMAGED: '',
     STORAGE_FULL: '',
   },
   example: { sessionId: 's5f0c27a91be84d30', name: 'Draft 3', base: COMMIT },
 });
 
-export const listSessions = row({
+export const listWorkspaces = row({
   method: 'GET',
   path: '/svc/_sessions',
   needs: 'admin',
-  title: 'List the sessions',
-  does: 'Lists the open sessions, the newest first.',
+  title: 'List the workspaces',
+  does: 'Lists the open workspaces, the newest first.',
   query: newestFirst('a `sessionId`'),
-  answer: { json: listOf(SESSION_ROW) },
-  errors: { NO_GIT_STORE: '', UNKNOWN_SESSION: 'there is no session `before`' },
+  answer: { json: listOf(WORKSPACE_ROW) },
+  errors: { NO_GIT_STORE: '', UNKNOWN_SESSION: 'there is no workspace `before`' },
   example: [
     { sessionId: 'redesign', name: 'New look', base: COMMIT, createdAt: AT, touchedAt: AT + 90_000, apps: ['todos'] },
   ],
 });
 
-export const renameSession = row({
+export const renameWorkspace = row({
   method: 'PATCH',
   path: '/svc/_sessions/:sid',
   needs: 'admin',
-  title: 'Rename a session',
-  does: 'Gives a session another name.',
+  title: 'Rename a workspace',
+  does: 'Gives a workspace another name.',
   body: object({ name: NAME }),
-  answer: { json: object({ ...SESSION_ID, name: text }) },
-  errors: { ...IN_SESSION_ERRORS, STORAGE_FULL: '' },
+  answer: { json: object({ ...CHOSEN_ID, name: text }) },
+  errors: { ...IN_WORKSPACE_ERRORS, STORAGE_FULL: '' },
   example: { sessionId: 'redesign', name: 'New look' },
 });
 
-export const closeSession = row({
+export const closeWorkspace = row({
   method: 'DELETE',
   path: '/svc/_sessions/:sid',
   needs: 'admin',
-  title: 'Close a session',
-  does: 'Closes a session. Its drafts and their data are deleted.',
-  answer: { json: deleted(SESSION_ID) },
+  title: 'Close a workspace',
+  does: 'Closes a workspace. Its drafts and their data are deleted.',
+  answer: { json: deleted(CHOSEN_ID) },
   errors: { NO_GIT_STORE: '', UNKNOWN_SESSION: '' },
   example: { sessionId: 'redesign', deleted: true },
 });
@@ -119,7 +119,7 @@ export const closeSession = row({
 const BASE_VERSION = {
   version: {
     ...textOrNull,
-    says: 'The version that the files came from, and that publishing merges from. Null: it is not known, or the app was made in the session',
+    says: 'The version that the files came from, and that publishing merges from. Null: it is not known, or the app was made in the workspace',
   },
 };
 
@@ -128,7 +128,7 @@ export const showBase = row({
   path: '/svc/_sessions/:sid/apps/:id/base',
   needs: 'manage',
   title: 'Show the base',
-  does: "Names the version that the session's files of an app came from.",
+  does: "Names the version that the workspace's files of an app came from.",
   answer: { json: object(BASE_VERSION) },
   errors: OF_DRAFT_ERRORS,
   example: { version: 'todos/v3' },
@@ -145,7 +145,7 @@ export const setBase = row({
     {
       folder: {
         ...words(LIMITS.textChars),
-        says: 'Any name of the folder. If the session has published the files of this folder and no others since it said the same, the later version counts, and is answered',
+        says: 'Any name of the folder. If the workspace has published the files of this folder and no others since it said the same, the later version counts, and is answered',
       },
     },
   ),
@@ -157,13 +157,13 @@ export const setBase = row({
 const LIST = orNull(listOf(text));
 const CHANGED_LIST = listOf(object({ app: text, before: LIST, after: LIST }));
 
-export const SESSION_DIFF = object({
+export const WORKSPACE_DIFF = object({
   base: { ...text, says: 'The commit of `main` that is compared with' },
-  head: { ...text, says: 'The commit that the session was opened on' },
+  head: { ...text, says: 'The commit that the workspace was opened on' },
   files: listOf(object({ app: text, ...FILE_CHANGE }, WITHOUT_PATCH)),
   behind: {
     ...listOf(text),
-    says: 'The apps that were published since the session got them. `files` shows those changes in reverse, and publishing keeps them',
+    says: 'The apps that were published since the workspace got them. `files` shows those changes in reverse, and publishing keeps them',
   },
   network: {
     ...CHANGED_LIST,
@@ -176,16 +176,16 @@ export const SESSION_DIFF = object({
 /** A webhook that publishing creates. */
 export const PENDING_WEBHOOK = object({ automationId: text, ownerApp: text });
 
-export const compareSession = row({
+export const compareWorkspace = row({
   method: 'GET',
   path: '/svc/_sessions/:sid/diff',
   needs: { right: 'manage', of: 'app', without: 'admin' },
-  title: 'Compare a session',
+  title: 'Compare a workspace',
   does: 'Shows what publishing would change.',
-  query: object({}, { app: { ...text, says: 'Only this app; it is taken into the session' } }),
+  query: object({}, { app: { ...text, says: 'Only this app; it is taken into the workspace' } }),
   answer: {
     json: object({
-      ...SESSION_DIFF.properties,
+      ...WORKSPACE_DIFF.properties,
       webhooks: { ...listOf(PENDING_WEBHOOK), says: 'Those that publishing creates' },
     }),
   },
@@ -211,12 +211,12 @@ export const compareSession = row({
   },
 });
 
-export const updateSession = row({
+export const updateWorkspace = row({
   method: 'POST',
   path: '/svc/_sessions/:sid/apps/:id/update',
   needs: 'manage',
-  title: 'Update a session',
-  does: 'Merges later publications of the app into the session. Where both changed the same lines, both stay, between `<<<<<<< session`, `=======` and `>>>>>>> published`; files with such marks cannot be published. Other conflicting files stay as in the session.',
+  title: 'Update a workspace',
+  does: 'Merges later publications of the app into the workspace. Where both changed the same lines, both stay, between `<<<<<<< workspace`, `=======` and `>>>>>>> published`; files with such marks cannot be published. Other conflicting files stay as in the workspace.',
   answer: {
     json: object({
       base: text,
@@ -233,7 +233,7 @@ export const FINDING = object(
   { line: count, column: count },
 );
 
-export const checkSession = row({
+export const checkWorkspace = row({
   method: 'POST',
   path: '/svc/_sessions/:sid/apps/:id/check',
   needs: 'manage',
@@ -285,7 +285,7 @@ export const APP_TESTS = object(
   },
 );
 
-export const testSession = row({
+export const testWorkspace = row({
   method: 'POST',
   path: '/svc/_sessions/:sid/apps/:id/tests',
   needs: 'admin',
@@ -300,16 +300,16 @@ export const testSession = row({
   },
 });
 
-export const publishSession = row({
+export const publishWorkspace = row({
   method: 'POST',
   path: '/svc/_sessions/:sid/publish',
   needs: { right: 'manage', of: 'app', without: 'admin' },
-  title: 'Publish an app of a session',
-  does: 'Publishes the changes of one app. It waits for [turns](http-api.md#turns-and-their-events) in the session that are being stopped, not for those that go on. An app that was removed meanwhile is published again with all its files, under its next number and with empty data.',
+  title: 'Publish an app of a workspace',
+  does: 'Publishes the changes of one app. It waits for [turns](http-api.md#turns-and-their-events) in the workspace that are being stopped, not for those that go on. An app that was removed meanwhile is published again with all its files, under its next number and with empty data.',
   body: object(
     {},
     {
-      app: { ...text, says: 'Without it: the only app that the session changes' },
+      app: { ...text, says: 'Without it: the only app that the workspace changes' },
       message: { ...words(LIMITS.commitMessageChars), says: 'What is new' },
     },
   ),
@@ -320,32 +320,32 @@ export const publishSession = row({
       { ...OF_MANIFEST, warnings: WARNINGS },
     ),
   },
-  errors: { ...IN_SESSION_ERRORS, NO_ACTIVE_VERSION: '', ...STAGED_ERRORS },
+  errors: { ...IN_WORKSPACE_ERRORS, NO_ACTIVE_VERSION: '', ...STAGED_ERRORS },
   example: { id: 'todos', version: 4, tag: 'todos/v4', sha: COMMIT, migrationsApplied: [], webhooks: [] },
 });
 
-export const SESSIONS = resource({
-  name: 'Sessions',
-  page: 'sessions',
+export const WORKSPACES = resource({
+  name: 'Workspaces',
+  page: 'workspaces',
   about:
-    "On the git store you change an app in a session, and then publish it; see the [author's guide](authoring.md). The first use of an app in a session takes it into the session.",
+    "On the git store you change an app in a workspace, and then publish it; see the [author's guide](authoring.md). The first use of an app in a workspace takes it into the workspace. Addresses, members and error codes call a workspace a session.",
   rows: [
-    openSession,
-    listSessions,
-    renameSession,
-    closeSession,
-    listSessionFiles,
-    writeSessionFiles,
-    readSessionFile,
-    writeSessionFile,
-    deleteSessionFile,
+    openWorkspace,
+    listWorkspaces,
+    renameWorkspace,
+    closeWorkspace,
+    listWorkspaceFiles,
+    writeWorkspaceFiles,
+    readWorkspaceFile,
+    writeWorkspaceFile,
+    deleteWorkspaceFile,
     showFolder,
     showBase,
     setBase,
-    compareSession,
-    updateSession,
-    checkSession,
-    testSession,
-    publishSession,
+    compareWorkspace,
+    updateWorkspace,
+    checkWorkspace,
+    testWorkspace,
+    publishWorkspace,
   ],
 });

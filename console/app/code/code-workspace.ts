@@ -1,36 +1,38 @@
-/** Asks for the files of an app: those of a version, and those of a draft, which can be changed (specification, "Sessions"). */
+/** Asks for the files of an app: those of a version, and those of a draft, which can be changed (specification, "Workspaces"). */
 import { requestOf } from '../../../protocol/http/client.ts';
 import type { Received, RowIn, Sent } from '../../../protocol/routes/api.ts';
 import { type GatewayError, gateway } from '../../gateway.ts';
 import type { DraftDiff } from './changes.tsx';
 import type { Finding } from './editor.tsx';
 
-export type SessionRow = RowIn<'GET /svc/_sessions'>;
+export type WorkspaceRow = RowIn<'GET /svc/_sessions'>;
 export type CodeFile = RowIn<'GET /svc/_sessions/:sid/apps/:id/files'>;
 
-/** Where files are: of a version, or of the draft in a session. */
-export type Source = { app: string; version: string; session: null } | { app: string; version: null; session: string };
+/** Where files are: of a version, or of the draft in a workspace. */
+export type Source =
+  | { app: string; version: string; workspace: null }
+  | { app: string; version: null; workspace: string };
 
-export const keyOf = ({ app, version, session }: Source): string => `${app} ${session ?? version}`;
+export const keyOf = ({ app, version, workspace }: Source): string => `${app} ${workspace ?? version}`;
 
 /** Drafts of this app, the one that was used last first. */
-export async function readSessions(app: string): Promise<SessionRow[]> {
+export async function readWorkspaces(app: string): Promise<WorkspaceRow[]> {
   const rows = await gateway.all('GET /svc/_sessions', {}, ({ sessionId }) => ({ before: sessionId }));
   return rows.filter(({ apps }) => apps.includes(app)).sort((a, b) => b.touchedAt - a.touchedAt);
 }
 
-export const listFiles = ({ app: id, version, session }: Source): Promise<CodeFile[]> =>
-  session === null
+export const listFiles = ({ app: id, version, workspace }: Source): Promise<CodeFile[]> =>
+  workspace === null
     ? gateway.call('GET /svc/_apps/:id/versions/:versionId/files', { params: { id, versionId: version } })
-    : gateway.call('GET /svc/_sessions/:sid/apps/:id/files', { params: { id, sid: session } });
+    : gateway.call('GET /svc/_sessions/:sid/apps/:id/files', { params: { id, sid: workspace } });
 
 /** A file as it is. */
-function fetchFile({ app: id, version, session }: Source, file: string): Promise<Response> {
+function fetchFile({ app: id, version, workspace }: Source, file: string): Promise<Response> {
   const params = { id, '*': file };
   return gateway.open(
-    session === null
+    workspace === null
       ? requestOf('GET /svc/_apps/:id/versions/:versionId/files/*', { params: { ...params, versionId: version } })
-      : requestOf('GET /svc/_sessions/:sid/apps/:id/files/*', { params: { ...params, sid: session } }),
+      : requestOf('GET /svc/_sessions/:sid/apps/:id/files/*', { params: { ...params, sid: workspace } }),
   );
 }
 
@@ -60,7 +62,7 @@ export async function deleteFile(draft: Source, file: string, sha: string): Prom
 }
 
 /** Only drafts are changed. */
-const placeIn = ({ app: id, session }: Source, file: string) => ({ id, sid: session ?? '', '*': file });
+const placeIn = ({ app: id, workspace }: Source, file: string) => ({ id, sid: workspace ?? '', '*': file });
 
 const ifMatch = (sha: string) => ({ 'if-match': `"${sha}"` });
 
@@ -72,15 +74,15 @@ export async function renameFile(source: Source, file: string, to: string, sha: 
 }
 
 /** Where the files of a draft are on the gateway's machine; null when this browser runs on another one. */
-export async function readFolder(app: string, session: string): Promise<string | null> {
-  const params = { id: app, sid: session };
+export async function readFolder(app: string, workspace: string): Promise<string | null> {
+  const params = { id: app, sid: workspace };
   return (await gateway.call('GET /svc/_sessions/:sid/apps/:id/folder', { params })).folder;
 }
 
-export const readDiff = (app: string, session: string): Promise<DraftDiff> =>
-  gateway.call('GET /svc/_sessions/:sid/diff', { params: { sid: session }, query: { app } });
+export const readDiff = (app: string, workspace: string): Promise<DraftDiff> =>
+  gateway.call('GET /svc/_sessions/:sid/diff', { params: { sid: workspace }, query: { app } });
 
-/** The id of the session of a new draft. */
+/** The id of the workspace of a new draft. */
 export async function openDraft(): Promise<string> {
   return (await gateway.call('POST /svc/_sessions')).sessionId;
 }
@@ -90,8 +92,8 @@ export const publish = (sid: string, body: Publication): Promise<Received<'POST 
   gateway.call('POST /svc/_sessions/:sid/publish', { params: { sid }, body });
 
 /** What keeps the draft from running as its files are now, and from being published, and what is probably mistyped. */
-export async function checkDraft(app: string, session: string): Promise<Finding[]> {
-  const params = { id: app, sid: session };
+export async function checkDraft(app: string, workspace: string): Promise<Finding[]> {
+  const params = { id: app, sid: workspace };
   const { findings, warnings } = await gateway.call('POST /svc/_sessions/:sid/apps/:id/check', { params });
   const found = findings.flatMap(({ code, ...issue }) => findingsOf({ code, message: issue.message, issues: [issue] }));
   const warned = warnings.flatMap((issue) => findingsOf({ code: '', message: issue.message, issues: [issue] }));

@@ -1,30 +1,30 @@
-/** Serves sessions over HTTP: opening and closing, the files of their apps, diffs, publishing (specification, "Sessions"). */
+/** Serves workspaces over HTTP: opening and closing, the files of their apps, diffs, publishing (specification, "Workspaces"). */
 import { LIMITS } from '../../../protocol/limits.ts';
 import {
-  deleteSessionFile,
-  listSessionFiles,
-  readSessionFile,
+  deleteWorkspaceFile,
+  listWorkspaceFiles,
+  readWorkspaceFile,
   showFolder,
-  writeSessionFile,
-  writeSessionFiles,
-} from '../../../protocol/routes/authoring/session-files-rows.ts';
+  writeWorkspaceFile,
+  writeWorkspaceFiles,
+} from '../../../protocol/routes/authoring/workspace-files-rows.ts';
 import {
-  checkSession,
-  closeSession,
-  compareSession,
-  listSessions,
-  openSession,
-  publishSession,
-  renameSession,
+  checkWorkspace,
+  closeWorkspace,
+  compareWorkspace,
+  listWorkspaces,
+  openWorkspace,
+  publishWorkspace,
+  renameWorkspace,
   setBase,
   showBase,
-  testSession,
-  updateSession,
-} from '../../../protocol/routes/authoring/sessions-rows.ts';
+  testWorkspace,
+  updateWorkspace,
+} from '../../../protocol/routes/authoring/workspaces-rows.ts';
 import type { FileConditions } from '../../../protocol/wire/jobs.ts';
 import { checkDraft } from '../../authoring/draft-check.ts';
 import { gitStoreOf } from '../../authoring/open-authoring.ts';
-import type { SessionDiff } from '../../authoring/sessions.ts';
+import type { WorkspaceDiff } from '../../authoring/workspaces.ts';
 import { type PendingWebhookOf, pendingWebhooks } from '../../automations/pending-webhooks.ts';
 import { arrayText } from '../../dispatch/kept-array.ts';
 import { demand } from '../../http/access/grants.ts';
@@ -38,49 +38,49 @@ import { answerRaw, pathOf } from '../app/raw-files.ts';
 import { publicOriginOf, queryOf, readBytes } from '../requests.ts';
 import { serve, serveRaw } from '../serve-row.ts';
 
-export function sessionRoutes(services: Services): Route[] {
-  const sessions = () => gitStoreOf(services).sessions;
-  /** The version that is live is known once the app was read; one that is only in the session has none. */
+export function workspaceRoutes(services: Services): Route[] {
+  const workspaces = () => gitStoreOf(services).workspaces;
+  /** The version that is live is known once the app was read; one that is only in the workspace has none. */
   const loaded = async (id: string): Promise<void> => void (await services.deployments.record(id).catch(() => null));
   /** Webhooks that publishing creates, of the apps whose automations differ. */
-  const webhooksOf = async (sid: string, changed: SessionDiff['files']): Promise<PendingWebhookOf[]> => {
+  const webhooksOf = async (sid: string, changed: WorkspaceDiff['files']): Promise<PendingWebhookOf[]> => {
     const apps = new Set(changed.flatMap(({ app, path }) => (path.startsWith('automations/') ? [app] : [])));
     const { catalog } = services.automations;
-    const found = [...apps].map((app) => pendingWebhooks(sessions().pathOf(sid, app), app, catalog));
+    const found = [...apps].map((app) => pendingWebhooks(workspaces().pathOf(sid, app), app, catalog));
     return (await Promise.all(found)).flat();
   };
   return [
-    ...serve(openSession, ({ body: { sessionId, name } }) => sessions().create(sessionId, { name })),
-    ...serve(renameSession, ({ params: { sid }, body: { name } }) => sessions().rename(sid, name)),
-    ...serve(listSessions, ({ query: { limit = LIMITS.listRows, before = null } }) =>
-      sessions().page({ limit, before }),
+    ...serve(openWorkspace, ({ body: { sessionId, name } }) => workspaces().create(sessionId, { name })),
+    ...serve(renameWorkspace, ({ params: { sid }, body: { name } }) => workspaces().rename(sid, name)),
+    ...serve(listWorkspaces, ({ query: { limit = LIMITS.listRows, before = null } }) =>
+      workspaces().page({ limit, before }),
     ),
-    ...serve(closeSession, async ({ params: { sid } }) => {
-      await sessions().remove(sid);
+    ...serve(closeWorkspace, async ({ params: { sid } }) => {
+      await workspaces().remove(sid);
       return { sessionId: sid, deleted: true };
     }),
-    ...serve(listSessionFiles, ({ params: { sid, id } }) => sessions().files(sid, id)),
-    ...serveRaw(writeSessionFiles, async (exchange, { sid = '', id = '' }, caller) => {
+    ...serve(listWorkspaceFiles, ({ params: { sid, id } }) => workspaces().files(sid, id)),
+    ...serveRaw(writeWorkspaceFiles, async (exchange, { sid = '', id = '' }, caller) => {
       const body = exchange.streamBody(LIMITS.uploadBodyBytes, LIMITS.uploadTimeoutMs);
       try {
         // It may take minutes to arrive, and what it was begun with may have ended meanwhile.
         const received = () => demand(caller, 'manage', id);
-        answerJson(exchange, 200, await sessions().putFiles(sid, id, body, received), NO_STORE);
+        answerJson(exchange, 200, await workspaces().putFiles(sid, id, body, received), NO_STORE);
       } finally {
         body.destroy();
       }
     }),
-    ...serveRaw(readSessionFile, async (exchange, { sid = '', id = '', '*': rest = '' }) => {
-      answerRaw(exchange, await sessions().readFile(sid, id, pathOf(rest)));
+    ...serveRaw(readWorkspaceFile, async (exchange, { sid = '', id = '', '*': rest = '' }) => {
+      answerRaw(exchange, await workspaces().readFile(sid, id, pathOf(rest)));
     }),
-    ...serveRaw(writeSessionFile, async (exchange, { sid = '', id = '', '*': rest = '' }) => {
+    ...serveRaw(writeWorkspaceFile, async (exchange, { sid = '', id = '', '*': rest = '' }) => {
       const conditions = conditionsOf((name) => exchange.header(name));
       const bytes = await readBytes(exchange, LIMITS.archiveFileBytes);
-      const { file, created } = await sessions().putFile(sid, id, pathOf(rest), bytes, conditions);
+      const { file, created } = await workspaces().putFile(sid, id, pathOf(rest), bytes, conditions);
       answerJson(exchange, created ? 201 : 200, file, { etag: `"${file.sha}"` });
     }),
-    ...serve(deleteSessionFile, async ({ params: { sid, id, '*': rest }, headers }) => {
-      const { path } = await sessions().deleteFile(
+    ...serve(deleteWorkspaceFile, async ({ params: { sid, id, '*': rest }, headers }) => {
+      const { path } = await workspaces().deleteFile(
         sid,
         id,
         pathOf(rest),
@@ -90,28 +90,28 @@ export function sessionRoutes(services: Services): Route[] {
     }),
     ...serve(showBase, async ({ params: { sid, id } }) => {
       await loaded(id);
-      return { version: await sessions().baseVersion(sid, id) };
+      return { version: await workspaces().baseVersion(sid, id) };
     }),
     ...serve(setBase, async ({ params: { sid, id }, body: { version, folder } }) => {
       await loaded(id);
-      return { version: await sessions().setBase(sid, id, { version, folder }) };
+      return { version: await workspaces().setBase(sid, id, { version, folder }) };
     }),
     ...serve(showFolder, async ({ params: { sid, id }, exchange, place }) => {
       const isHere = isSameMachine(place, exchange.remoteAddress);
-      const folder = await sessions().folder(sid, id);
+      const folder = await workspaces().folder(sid, id);
       return { folder: isHere ? folder : null };
     }),
-    ...serveRaw(compareSession, async (exchange, { sid = '' }, caller) => {
+    ...serveRaw(compareWorkspace, async (exchange, { sid = '' }, caller) => {
       const app = queryOf(exchange).get('app');
       demand(caller, app === null ? 'admin' : 'manage', app);
-      const { files, ...rest } = await sessions().diff(sid, app);
+      const { files, ...rest } = await workspaces().diff(sid, app);
       const webhooks = await webhooksOf(sid, files);
       const text = `${JSON.stringify({ ...rest, webhooks }).slice(0, -1)},"files":${await arrayText(files)}}`;
       exchange.send(200, NO_STORE, text, JSON_HEADERS);
     }),
-    ...serve(updateSession, ({ params: { sid, id } }) => sessions().update(sid, id)),
-    ...serve(checkSession, ({ params: { sid, id } }) => checkDraft(gitStoreOf(services), sid, id)),
-    ...serveRaw(testSession, async (exchange, { sid = '', id = '' }) => {
+    ...serve(updateWorkspace, ({ params: { sid, id } }) => workspaces().update(sid, id)),
+    ...serve(checkWorkspace, ({ params: { sid, id } }) => checkDraft(gitStoreOf(services), sid, id)),
+    ...serveRaw(testWorkspace, async (exchange, { sid = '', id = '' }) => {
       const gone = goneSignal(exchange);
       try {
         answerJson(exchange, 200, await gitStoreOf(services).tests.run(sid, id, gone), NO_STORE);
@@ -119,9 +119,9 @@ export function sessionRoutes(services: Services): Route[] {
         if (!gone.aborted) throw error;
       }
     }),
-    ...serve(publishSession, ({ params: { sid }, body: { app = null, message = null }, headers, caller }) => {
+    ...serve(publishWorkspace, ({ params: { sid }, body: { app = null, message = null }, headers, caller }) => {
       const origin = publicOriginOf(headers.host, services);
-      return sessions().publish(sid, { app, message, origin, ...publisherIn(caller) });
+      return workspaces().publish(sid, { app, message, origin, ...publisherIn(caller) });
     }),
   ];
 }

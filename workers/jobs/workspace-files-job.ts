@@ -1,5 +1,5 @@
 /**
- * Lists, reads, writes and removes the files of an app in a session, by the rules for archives (specification, "Sessions").
+ * Lists, reads, writes and removes the files of an app in a workspace, by the rules for archives (specification, "Workspaces").
  * Other programs may edit the folder at the same time. No link is followed.
  */
 import { createHash } from 'node:crypto';
@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path';
 import { SvcError } from '../../protocol/errors.ts';
 import { ArchiveRules, entryTypeError, pathError } from '../../protocol/rules/archive-rules.ts';
 import type { GitFile } from '../../protocol/wire/git-jobs.ts';
-import type { FileConditions, SessionFilesJob, SessionFilesResult } from '../../protocol/wire/jobs.ts';
+import type { FileConditions, WorkspaceFilesJob, WorkspaceFilesResult } from '../../protocol/wire/jobs.ts';
 import {
   inParallel,
   isMissing,
@@ -26,7 +26,7 @@ import { extractArchive } from './content/archive.ts';
 
 const SUBJECT = 'The app';
 
-export async function sessionFiles(job: SessionFilesJob): Promise<SessionFilesResult[SessionFilesJob['work']]> {
+export async function workspaceFiles(job: WorkspaceFilesJob): Promise<WorkspaceFilesResult[WorkspaceFilesJob['work']]> {
   switch (job.work) {
     case 'list':
       return list(job.folder);
@@ -64,7 +64,7 @@ async function put(
   path: string,
   bytes: Uint8Array,
   conditions: FileConditions,
-): Promise<SessionFilesResult['put']> {
+): Promise<WorkspaceFilesResult['put']> {
   const name = admit(folder, path, bytes.length);
   const before = bytesOf(folder, name);
   checkConditions(name, before, conditions);
@@ -106,7 +106,7 @@ async function putAll(folder: string, archive: string, unpackTo: string): Promis
 }
 
 /** Without owners and times, as `svc push` makes one. */
-async function archive(folder: string, to: string): Promise<SessionFilesResult['archive']> {
+async function archive(folder: string, to: string): Promise<WorkspaceFilesResult['archive']> {
   const { create } = await import('tar');
   // A name that begins with "@" would mean an archive whose entries are taken.
   const names = plainFiles(folder).map((path) => (path.startsWith('@') ? `./${path}` : path));
@@ -193,5 +193,5 @@ function identify(bytes: Uint8Array): { size: number; sha: string } {
 }
 
 function unknownFile(path: string): SvcError {
-  return new SvcError('NOT_FOUND', 'The app has no file of this name in the session.', { path: path.slice(0, 300) });
+  return new SvcError('NOT_FOUND', 'The app has no file of this name in the workspace.', { path: path.slice(0, 300) });
 }

@@ -1,29 +1,29 @@
-/** Changes the folders of apps in sessions together with the sessions' records, so that both agree after a crash. */
+/** Changes the folders of apps in workspaces together with the workspaces' records, so that both agree after a crash. */
 import { rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
-import { checkAppId, isSessionId, unknownSession } from '../../protocol/ids.ts';
+import { checkAppId, isChosenId, unknownWorkspace } from '../../protocol/ids.ts';
 import type { UpdateAppResult } from '../../protocol/wire/git-jobs.ts';
 import { type Registry, unknownApp } from '../../storage/apps/registry.ts';
 import {
   fingerprint,
   isReplacementThere,
-  readSession,
+  readWorkspace,
   replaceFolder,
-  type SessionApp,
-  type SessionRecord,
   stagingFolder,
-  writeSession,
-} from '../../storage/authoring/session-files.ts';
+  type WorkspaceApp,
+  type WorkspaceRecord,
+  writeWorkspace,
+} from '../../storage/authoring/workspace-records.ts';
 import { isFolder } from '../../storage/files/atomic-file.ts';
 import type { CodeStorePaths } from '../../storage/layout.ts';
-import type { PublishedFiles, SessionCopy } from '../deployments/change.ts';
+import type { PublishedFiles, WorkspaceCopy } from '../deployments/change.ts';
 import type { Git } from '../deployments/store/git-store.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import { SerialByKey } from '../serial.ts';
 
-export type SessionFoldersOptions = {
+export type WorkspaceFoldersOptions = {
   store: CodeStorePaths;
   git: Git;
   jobs: Jobs;
@@ -31,33 +31,33 @@ export type SessionFoldersOptions = {
   log: Logger;
 };
 
-/** Errors that another try has too: the session is closed or damaged, or its files were edited. */
+/** Errors that another try has too: the workspace is closed or damaged, or its files were edited. */
 const FINAL: ReadonlySet<string> = new Set(['UNKNOWN_SESSION', 'SESSION_DAMAGED', 'CONFLICT']);
 
-/** The caller makes one change at a time to an app of a session. */
-export class SessionFolders {
-  readonly #options: SessionFoldersOptions;
-  /** The records, by session. */
+/** The caller makes one change at a time to an app of a workspace. */
+export class WorkspaceFolders {
+  readonly #options: WorkspaceFoldersOptions;
+  /** The records, by workspace. */
   readonly #serial = new SerialByKey();
-  /** Changes that could not be written to a session's record, by `<session>/<app>`. */
-  readonly #unwritten = new Map<string, SessionApp>();
+  /** Changes that could not be written to a workspace's record, by `<workspace>/<app>`. */
+  readonly #unwritten = new Map<string, WorkspaceApp>();
 
-  constructor(options: SessionFoldersOptions) {
+  constructor(options: WorkspaceFoldersOptions) {
     this.#options = options;
   }
 
   /** Its folder, taken from `main` when it is not there. */
   async checkedOut(id: string, app: string): Promise<string> {
     const { store, git } = this.#options;
-    const session = store.session(id);
+    const workspace = store.workspace(id);
     const record = await this.record(id);
     checkAppId(app);
     const known = record.apps[app];
     // Only when the disk refused it: the start ends everything else.
     if (known?.from !== undefined && (await isReplacementThere(store, known.from)))
-      await replaceFolder(store, [id, app], join(store.sessionsDir, known.from));
+      await replaceFolder(store, [id, app], join(store.workspacesDir, known.from));
     // The folder of one that was taken may have been removed by hand.
-    if (known !== undefined && (await isFolder(session.app(app)))) return session.app(app);
+    if (known !== undefined && (await isFolder(workspace.app(app)))) return workspace.app(app);
     // Before the files: when the app is removed meanwhile, they are those of an app that is gone.
     const live = this.#live(app);
     await this.replace(id, app, async (staged) => {
@@ -65,7 +65,7 @@ export class SessionFolders {
       if (commit === null) throw live.since === undefined ? unknownApp(app) : neverActive(app);
       return { base: commit, ...live };
     });
-    return session.app(app);
+    return workspace.app(app);
   }
 
   /** The commit that the app's files came from; null when they came from none, or from an app that was removed since. */
@@ -74,9 +74,9 @@ export class SessionFolders {
   }
 
   /** The app as its publication uses it. */
-  async copyOf(id: string, app: string): Promise<SessionCopy> {
+  async copyOf(id: string, app: string): Promise<WorkspaceCopy> {
     await this.checkedOut(id, app);
-    return { id, folder: this.#options.store.session(id).app(app), base: await this.baseOf(id, app) };
+    return { id, folder: this.#options.store.workspace(id).app(app), base: await this.baseOf(id, app) };
   }
 
   /**
@@ -86,7 +86,7 @@ export class SessionFolders {
   async follow(id: string, app: string, { commit, files, same }: PublishedFiles): Promise<boolean> {
     const { store, git, jobs, log } = this.#options;
     const entry = { base: commit, ...this.#live(app) };
-    const folder = store.session(id).app(app);
+    const folder = store.workspace(id).app(app);
     try {
       const { said } = await this.#entry(id, app);
       // The author's next change must not be in conflict with this one.
@@ -96,7 +96,7 @@ export class SessionFolders {
         this.#unwritten.set(`${id}/${app}`, kept);
         await this.#remember(id, app, kept, commit);
       } else {
-        if (fingerprint(await jobs.sessionFiles({ work: 'list', folder })) !== files)
+        if (fingerprint(await jobs.workspaceFiles({ work: 'list', folder })) !== files)
           throw new SvcError('CONFLICT', 'Its files were edited while it was published.');
         const checkout = async (to: string) => {
           await git('checkout', { app, from: commit, to, durable: true });
@@ -107,20 +107,20 @@ export class SessionFolders {
       await git('branch', { name: branchOf(id), to: commit });
       return true;
     } catch (error) {
-      // The app is published. The session's files are older, and merge with it like any other change.
-      log.warn({ session: id, app, err: error }, 'A session could not be updated after its publication.');
+      // The app is published. The workspace's files are older, and merge with it like any other change.
+      log.warn({ workspace: id, app, err: error }, 'A workspace could not be updated after its publication.');
       return error instanceof SvcError && FINAL.has(error.code);
     }
   }
 
-  /** The version that the files came from; null where it is not known, and for an app that was made in the session. */
+  /** The version that the files came from; null where it is not known, and for an app that was made in the workspace. */
   async versionOf(id: string, app: string): Promise<string | null> {
     const entry = await this.#entry(id, app);
     return this.#baseOf(app, entry) === null ? null : (entry.version ?? null);
   }
 
   /**
-   * Counts the files from this version on, which a folder says that its files came from. Returns a later version where the session
+   * Counts the files from this version on, which a folder says that its files came from. Returns a later version where the workspace
    * has published the files of this folder since it said so; `folder` is any name of it.
    */
   async setBase(
@@ -137,25 +137,25 @@ export class SessionFolders {
     return counted;
   }
 
-  #baseOf(app: string, { base, since }: SessionApp): string | null {
+  #baseOf(app: string, { base, since }: WorkspaceApp): string | null {
     return since === undefined || since === this.#options.registry.registeredAt(app) ? base : null;
   }
 
-  /** The record of an app in the session. Rejects with `UNKNOWN_SESSION`. */
-  async #entry(id: string, app: string): Promise<SessionApp> {
+  /** The record of an app in the workspace. Rejects with `UNKNOWN_SESSION`. */
+  async #entry(id: string, app: string): Promise<WorkspaceApp> {
     const record = await this.record(id);
     return this.#unwritten.get(`${id}/${app}`) ?? record.apps[app] ?? { base: null };
   }
 
   /** For the record of an app that is taken now: which of those that may come to have its id it is, and its live version. */
-  #live(app: string): Pick<SessionApp, 'since' | 'version'> {
+  #live(app: string): Pick<WorkspaceApp, 'since' | 'version'> {
     const { registry } = this.#options;
     const since = registry.registeredAt(app);
     const version = registry.loaded(app)?.active?.versionId;
     return { ...(since !== null && { since }), ...(version !== undefined && { version }) };
   }
 
-  /** Takes what `main` has of the app into the session. The way out of a `MERGE_CONFLICT`. */
+  /** Takes what `main` has of the app into the workspace. The way out of a `MERGE_CONFLICT`. */
   async update(id: string, app: string): Promise<UpdateAppResult> {
     const folder = await this.checkedOut(id, app);
     const base = await this.baseOf(id, app);
@@ -166,7 +166,7 @@ export class SessionFolders {
     });
   }
 
-  /** The session is closed. */
+  /** The workspace is closed. */
   forget(id: string): void {
     for (const key of this.#unwritten.keys()) if (key.startsWith(`${id}/`)) this.#unwritten.delete(key);
   }
@@ -175,7 +175,7 @@ export class SessionFolders {
    * Lets `fill` write the app's files durably into an empty folder, which then replaces the app's, together with the new
    * `base`: both, or neither. With `same` the files stay. Leaves no files when it rejects.
    */
-  async replace<T extends Pick<SessionApp, 'base' | 'since' | 'version'> & { same?: boolean }>(
+  async replace<T extends Pick<WorkspaceApp, 'base' | 'since' | 'version'> & { same?: boolean }>(
     id: string,
     app: string,
     fill: (staged: string) => Promise<T>,
@@ -192,7 +192,7 @@ export class SessionFolders {
       const before = await this.#remember(id, app, { ...entry, ...(same ? {} : { from: basename(staged) }) }, head);
       if (!same) await this.#put(id, app, staged, before);
     } catch (error) {
-      const { apps = {} } = (await readSession(store.session(id)).catch(() => null)) ?? {};
+      const { apps = {} } = (await readWorkspace(store.workspace(id)).catch(() => null)) ?? {};
       // As long as the record names it, it is the app's.
       if (apps[app]?.from !== basename(staged)) await rm(staged, { recursive: true, force: true });
       throw error;
@@ -201,7 +201,7 @@ export class SessionFolders {
     return result;
   }
 
-  async #put(id: string, app: string, staged: string, before: SessionRecord): Promise<void> {
+  async #put(id: string, app: string, staged: string, before: WorkspaceRecord): Promise<void> {
     try {
       await replaceFolder(this.#options.store, [id, app], staged);
     } catch (error) {
@@ -211,11 +211,11 @@ export class SessionFolders {
   }
 
   /** One record is written at a time. Returns the previous record; without `entry` the app is removed from it. */
-  async #remember(id: string, app: string, entry: SessionApp | undefined, head?: string): Promise<SessionRecord> {
+  async #remember(id: string, app: string, entry: WorkspaceApp | undefined, head?: string): Promise<WorkspaceRecord> {
     return this.#serial.run(id, async () => {
       const record = await this.record(id);
       const { [app]: _, ...others } = record.apps;
-      await writeSession(this.#options.store.session(id), {
+      await writeWorkspace(this.#options.store.workspace(id), {
         ...record,
         base: head ?? record.base,
         apps: { ...others, ...(entry === undefined ? {} : { [app]: entry }) },
@@ -228,27 +228,27 @@ export class SessionFolders {
   /** Rejects with `UNKNOWN_SESSION`, `SESSION_DAMAGED`. */
   async rename(id: string, name: string): Promise<void> {
     await this.#serial.run(id, async () => {
-      await writeSession(this.#options.store.session(id), { ...(await this.record(id)), name });
+      await writeWorkspace(this.#options.store.workspace(id), { ...(await this.record(id)), name });
     });
   }
 
-  /** An unfinished session is one that stays. Rejects with `UNKNOWN_SESSION`. */
+  /** An unfinished workspace is one that stays. Rejects with `UNKNOWN_SESSION`. */
   async keep(id: string): Promise<void> {
     await this.#serial.run(id, async () => {
       const { unfinished, ...record } = await this.record(id);
-      if (unfinished) await writeSession(this.#options.store.session(id), record);
+      if (unfinished) await writeWorkspace(this.#options.store.workspace(id), record);
     });
   }
 
   /** Rejects with `UNKNOWN_SESSION`, `SESSION_DAMAGED`. */
-  async record(id: string): Promise<SessionRecord> {
-    const record = isSessionId(id) ? await readSession(this.#options.store.session(id)) : null;
-    if (record === null) throw unknownSession(id);
+  async record(id: string): Promise<WorkspaceRecord> {
+    const record = isChosenId(id) ? await readWorkspace(this.#options.store.workspace(id)) : null;
+    if (record === null) throw unknownWorkspace(id);
     return record;
   }
 }
 
-/** Below it each session has a branch. */
+/** Below it each workspace has a branch. */
 export const BRANCHES = 'sessions/';
 
 export function branchOf(id: string): string {
@@ -259,6 +259,6 @@ export function branchOf(id: string): string {
 function neverActive(app: string): SvcError {
   return new SvcError(
     'NO_ACTIVE_VERSION',
-    `No version of "${app}" is active, so the session has no files. Activate one first: svc versions ${app}, then svc activate ${app} <version>.`,
+    `No version of "${app}" is active, so the workspace has no files. Activate one first: svc versions ${app}, then svc activate ${app} <version>.`,
   );
 }

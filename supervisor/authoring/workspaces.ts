@@ -1,6 +1,6 @@
 /**
- * Opens, edits, publishes and closes draft sessions: each has its own copy of the apps that it changes, as plain files
- * (specification, "Sessions"). Operations on one app in one session run one after the other.
+ * Opens, edits, publishes and closes draft workspaces: each has its own copy of the apps that it changes, as plain files
+ * (specification, "Workspaces"). Operations on one app in one workspace run one after the other.
  */
 import { randomBytes } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
@@ -9,78 +9,78 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { type InputIssue, SvcError } from '../../protocol/errors.ts';
-import { checkAppId, isSessionId, unknownSession, versionNumber } from '../../protocol/ids.ts';
+import { checkAppId, isChosenId, unknownWorkspace, versionNumber } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { SESSION_DIFF, SESSION_ROW } from '../../protocol/routes/authoring/sessions-rows.ts';
+import type { WORKSPACE_DIFF, WORKSPACE_ROW } from '../../protocol/routes/authoring/workspaces-rows.ts';
 import type { Of } from '../../protocol/shapes/schema.ts';
 import type { DiffAppResult, GitAuthor, GitFile } from '../../protocol/wire/git-jobs.ts';
-import type { FileConditions, SessionFilesResult } from '../../protocol/wire/jobs.ts';
+import type { FileConditions, WorkspaceFilesResult } from '../../protocol/wire/jobs.ts';
 import {
   appFolders,
-  createSession,
-  isSession,
-  listSessions,
+  createWorkspace,
+  isWorkspace,
+  listWorkspaces,
   removeAutomation,
-  removeSession,
+  removeWorkspace,
   replaceFolder,
   stagingFolder,
-  sweepSessions,
+  sweepWorkspaces,
   touchedAt,
-} from '../../storage/authoring/session-files.ts';
+} from '../../storage/authoring/workspace-records.ts';
 import { HEADS, Refs } from '../../storage/git/refs.ts';
 import type { CodeStorePaths } from '../../storage/layout.ts';
 import type { Deployments, PublishOptions } from '../deployments/deploy.ts';
 import type { PublishResult } from '../deployments/deployed.ts';
 import { unknownVersion } from '../deployments/store/code-store.ts';
 import { SerialByKey } from '../serial.ts';
-import { BRANCHES, branchOf, SessionFolders, type SessionFoldersOptions } from './session-folders.ts';
+import { BRANCHES, branchOf, WorkspaceFolders, type WorkspaceFoldersOptions } from './workspace-folders.ts';
 
-type SessionsOptions = SessionFoldersOptions & {
+type WorkspacesOptions = WorkspaceFoldersOptions & {
   author: GitAuthor;
   deployments: Deployments;
   now?(): number;
 };
 
-/** Names of sessions that were opened without one, by their number. */
+/** Names of workspaces that were opened without one, by their number. */
 const UNNAMED = /^Draft (\d{1,9})$/;
 
-export type SessionRow = Of<typeof SESSION_ROW>;
+export type WorkspaceRow = Of<typeof WORKSPACE_ROW>;
 
 /** Replaces all files of an automation, or none: `fill` writes them into an empty folder, durably; null removes them. */
 export type ReplaceAutomation = (automation: string, fill: ((folder: string) => Promise<void>) | null) => Promise<void>;
 
-export type SessionDiff = Of<typeof SESSION_DIFF>;
+export type WorkspaceDiff = Of<typeof WORKSPACE_DIFF>;
 
 type AppDiff = DiffAppResult & { app: string };
 
-export class Sessions {
-  readonly #options: Required<SessionsOptions>;
-  readonly #folders: SessionFolders;
+export class Workspaces {
+  readonly #options: Required<WorkspacesOptions>;
+  readonly #folders: WorkspaceFolders;
   readonly #serial = new SerialByKey();
   readonly #editedListeners: ((sessionId: string, app: string) => void)[] = [];
   readonly #closedListeners: ((sessionId: string) => Promise<void>)[] = [];
   readonly #publishingListeners: ((sessionId: string) => Promise<void>)[] = [];
-  /** Operations under way, by session id. */
+  /** Operations under way, by the id of the workspace. */
   readonly #underWay = new Map<string, Set<Promise<unknown>>>();
-  /** Sessions that accept no new operation. */
+  /** Workspaces that accept no new operation. */
   readonly #closing = new Set<string>();
 
-  constructor(options: SessionsOptions) {
+  constructor(options: WorkspacesOptions) {
     this.#options = { now: Date.now, ...options };
-    this.#folders = new SessionFolders(options);
+    this.#folders = new WorkspaceFolders(options);
   }
 
   /** Finishes or removes what a crash interrupted, once it is known what is live. Logs errors of the repository. */
   async open(): Promise<void> {
     const { store, git, deployments, log } = this.#options;
-    await sweepSessions(store);
-    await deployments.followSessions((id, app, published) => this.#folders.follow(id, app, published));
+    await sweepWorkspaces(store);
+    await deployments.followWorkspaces((id, app, published) => this.#folders.follow(id, app, published));
     const branches: Record<string, string> = {};
-    for (const id of await listSessions(store)) {
+    for (const id of await listWorkspaces(store)) {
       try {
         branches[id] = (await this.#folders.record(id)).base;
       } catch (error) {
-        log.warn({ session: id, err: error }, 'A session cannot be read.');
+        log.warn({ workspace: id, err: error }, 'A workspace cannot be read.');
       }
     }
     try {
@@ -88,7 +88,7 @@ export class Sessions {
       if (!new Refs(store.repository).has(HEADS + BRANCHES, branches))
         await git('branches', { prefix: BRANCHES, branches });
     } catch (error) {
-      log.warn({ err: error }, 'The branches of the sessions could not be repaired.');
+      log.warn({ err: error }, 'The branches of the workspaces could not be repaired.');
     }
   }
 
@@ -97,18 +97,18 @@ export class Sessions {
     this.#editedListeners.push(listener);
   }
 
-  /** Called when a session is about to be removed, which waits for their promises. */
+  /** Called when a workspace is about to be removed, which waits for their promises. */
   onClosed(listener: (sessionId: string) => Promise<void>): void {
     this.#closedListeners.push(listener);
   }
 
-  /** Called before an app of a session is published, which waits for their promises. */
+  /** Called before an app of a workspace is published, which waits for their promises. */
   onPublishing(listener: (sessionId: string) => Promise<void>): void {
     this.#publishingListeners.push(listener);
   }
 
   /**
-   * Rejects with `INVALID_ID`, or `CONFLICT` when the id is taken or there are too many sessions. One that is `unfinished` does
+   * Rejects with `INVALID_ID`, or `CONFLICT` when the id is taken or there are too many workspaces. One that is `unfinished` does
    * not outlive the gateway until `keep` is called. Without id and name it gets a number for a name.
    */
   async create(
@@ -116,25 +116,25 @@ export class Sessions {
     { unfinished = false, name }: { unfinished?: boolean; name?: string | undefined } = {},
   ): Promise<{ sessionId: string; name: string; base: string }> {
     const id = given ?? `s${randomBytes(8).toString('hex')}`;
-    if (!isSessionId(id)) {
+    if (!isChosenId(id)) {
       throw new SvcError(
         'INVALID_ID',
-        'A session id has 1 to 64 of A-Z, a-z, 0-9, "-" and "_", not "-" or "_" first.',
+        'A workspace id has 1 to 64 of A-Z, a-z, 0-9, "-" and "_", not "-" or "_" first.',
         { path: 'sessionId' },
       );
     }
     const { store, git, now } = this.#options;
-    if ((await listSessions(store)).length >= LIMITS.sessions) {
-      throw new SvcError('CONFLICT', `There are already ${LIMITS.sessions} sessions; delete unused ones.`);
+    if ((await listWorkspaces(store)).length >= LIMITS.workspaces) {
+      throw new SvcError('CONFLICT', `There are already ${LIMITS.workspaces} workspaces; delete unused ones.`);
     }
     const base = await this.#main();
     if (this.#closing.has(id))
-      throw new SvcError('CONFLICT', `The session "${id}" is being closed; try again.`, { path: 'sessionId' });
+      throw new SvcError('CONFLICT', `The workspace "${id}" is being closed; try again.`, { path: 'sessionId' });
     const more = unfinished ? { unfinished } : {};
     const open = async (called: string | undefined): Promise<string> => {
       const record = { createdAt: now(), base, ...(called === undefined ? {} : { name: called }), apps: {}, ...more };
-      if (await createSession(store, id, record)) return called ?? id;
-      throw new SvcError('CONFLICT', `A session "${id}" already exists.`, { path: 'sessionId' });
+      if (await createWorkspace(store, id, record)) return called ?? id;
+      throw new SvcError('CONFLICT', `A workspace "${id}" already exists.`, { path: 'sessionId' });
     };
     // One after the other, so that no two get the same number.
     const numbered = () => this.#serial.run('', async () => open(await this.#nextName()));
@@ -142,7 +142,7 @@ export class Sessions {
     try {
       await git('branch', { name: branchOf(id), to: base });
     } catch (error) {
-      await removeSession(store, id);
+      await removeWorkspace(store, id);
       throw error;
     }
     return { sessionId: id, name: shown, base };
@@ -151,7 +151,7 @@ export class Sessions {
   /** Of the open ones with a number the largest, and one more. */
   async #nextName(): Promise<string> {
     let last = 0;
-    for (const id of await listSessions(this.#options.store)) {
+    for (const id of await listWorkspaces(this.#options.store)) {
       const record = await this.#folders.record(id).catch(() => null);
       last = Math.max(last, Number(UNNAMED.exec(record?.name ?? '')?.[1] ?? 0));
     }
@@ -171,44 +171,51 @@ export class Sessions {
     return (await git('openRepository', { author, at: now(), existing: true })).main;
   }
 
-  /** The work that an unfinished session was opened for is done, and its caller will hear of it. Rejects with `UNKNOWN_SESSION`. */
+  /** The work that an unfinished workspace was opened for is done, and its caller will hear of it. Rejects with `UNKNOWN_SESSION`. */
   async keep(id: string): Promise<void> {
     await this.#within(id, () => this.#folders.keep(id));
   }
 
   /** At most `limit` of them, those that follow `before` in the list. Rejects with `UNKNOWN_SESSION` when it is not open. */
-  async page({ limit, before }: { limit: number; before: string | null }): Promise<SessionRow[]> {
+  async page({ limit, before }: { limit: number; before: string | null }): Promise<WorkspaceRow[]> {
     const rows = await this.list();
     const at = before === null ? 0 : rows.findIndex(({ sessionId }) => sessionId === before) + 1;
-    if (before !== null && at === 0) throw unknownSession(before);
+    if (before !== null && at === 0) throw unknownWorkspace(before);
     return rows.slice(at, at + limit);
   }
 
   /** The open ones, newest first; those whose record is damaged say so. */
-  async list(): Promise<SessionRow[]> {
+  async list(): Promise<WorkspaceRow[]> {
     const { store, log } = this.#options;
-    const rows: SessionRow[] = [];
-    for (const sessionId of await listSessions(store)) {
+    const rows: WorkspaceRow[] = [];
+    for (const sessionId of await listWorkspaces(store)) {
       try {
         rows.push(await this.#row(sessionId));
       } catch (error) {
         const isGone = error instanceof SvcError && error.code === 'UNKNOWN_SESSION';
-        if (!isGone) log.warn({ session: sessionId, err: error }, 'A session cannot be read.');
+        if (!isGone) log.warn({ workspace: sessionId, err: error }, 'A workspace cannot be read.');
       }
     }
     // The record of a damaged one does not say when it was opened.
-    const age = ({ createdAt, touchedAt }: SessionRow): number => createdAt ?? touchedAt;
+    const age = ({ createdAt, touchedAt }: WorkspaceRow): number => createdAt ?? touchedAt;
     return rows.sort((a, b) => age(b) - age(a) || (a.sessionId < b.sessionId ? -1 : 1));
   }
 
-  async #row(sessionId: string): Promise<SessionRow> {
-    const session = this.#options.store.session(sessionId);
+  async #row(sessionId: string): Promise<WorkspaceRow> {
+    const workspace = this.#options.store.workspace(sessionId);
     try {
       const { name = sessionId, base, createdAt, apps } = await this.#folders.record(sessionId);
-      return { sessionId, name, base, createdAt, touchedAt: await touchedAt(session), apps: Object.keys(apps).sort() };
+      return {
+        sessionId,
+        name,
+        base,
+        createdAt,
+        touchedAt: await touchedAt(workspace),
+        apps: Object.keys(apps).sort(),
+      };
     } catch (error) {
       if (!(error instanceof SvcError) || error.code !== 'SESSION_DAMAGED') throw error;
-      const known = { touchedAt: await touchedAt(session), apps: await appFolders(session) };
+      const known = { touchedAt: await touchedAt(workspace), apps: await appFolders(workspace) };
       return { sessionId, name: sessionId, base: null, createdAt: null, ...known, damaged: error.message };
     }
   }
@@ -216,16 +223,16 @@ export class Sessions {
   /** With its drafts. What is under way in it ends first. Rejects with `UNKNOWN_SESSION`. */
   async remove(id: string): Promise<void> {
     const { store, git, log } = this.#options;
-    if (!(await this.has(id)) || this.#closing.has(id)) throw unknownSession(id);
+    if (!(await this.has(id)) || this.#closing.has(id)) throw unknownWorkspace(id);
     this.#closing.add(id);
     try {
       await Promise.allSettled(this.#underWay.get(id) ?? []);
-      await removeSession(store, id);
+      await removeWorkspace(store, id);
       this.#folders.forget(id);
       for (const listener of this.#closedListeners) await listener(id);
-      // It is closed even if its name stays, which the next session of this id takes over.
+      // It is closed even if its name stays, which the next workspace of this id takes over.
       await git('branch', { name: branchOf(id), to: null }).catch((error: unknown) => {
-        log.warn({ session: id, err: error }, 'The branch of a closed session could not be removed.');
+        log.warn({ workspace: id, err: error }, 'The branch of a closed workspace could not be removed.');
       });
     } finally {
       this.#closing.delete(id);
@@ -233,36 +240,36 @@ export class Sessions {
   }
 
   async has(id: string): Promise<boolean> {
-    return !this.#closing.has(id) && (await isSession(this.#options.store, id));
+    return !this.#closing.has(id) && (await isWorkspace(this.#options.store, id));
   }
 
-  /** The apps that were taken into the session, sorted. Rejects with `UNKNOWN_SESSION`. */
+  /** The apps that were taken into the workspace, sorted. Rejects with `UNKNOWN_SESSION`. */
   async apps(id: string): Promise<string[]> {
     return Object.keys((await this.#folders.record(id)).apps).sort();
   }
 
-  /** The sessions that have the app, the newest first. */
+  /** The workspaces that have the app, the newest first. */
   async holders(app: string): Promise<string[]> {
     return (await this.list()).filter(({ apps }) => apps.includes(app)).map(({ sessionId }) => sessionId);
   }
 
-  /** Where the app's files are, taken into the session on first use. Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`. */
+  /** Where the app's files are, taken into the workspace on first use. Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`. */
   async folder(id: string, app: string): Promise<string> {
     await this.#exclusively(id, app, () => this.#folders.checkedOut(id, app));
-    return this.#options.store.session(id).app(app);
+    return this.#options.store.workspace(id).app(app);
   }
 
-  /** Where an app that was taken into the session is, for a look that does not wait for what is done to it. */
+  /** Where an app that was taken into the workspace is, for a look that does not wait for what is done to it. */
   pathOf(id: string, app: string): string {
-    return this.#options.store.session(id).app(app);
+    return this.#options.store.workspace(id).app(app);
   }
 
   async files(id: string, app: string): Promise<GitFile[]> {
-    return this.#options.jobs.sessionFiles({ work: 'list', folder: await this.folder(id, app) });
+    return this.#options.jobs.workspaceFiles({ work: 'list', folder: await this.folder(id, app) });
   }
 
-  async readFile(id: string, app: string, path: string): Promise<SessionFilesResult['read']> {
-    return this.#options.jobs.sessionFiles({ work: 'read', folder: await this.folder(id, app), path });
+  async readFile(id: string, app: string, path: string): Promise<WorkspaceFilesResult['read']> {
+    return this.#options.jobs.workspaceFiles({ work: 'read', folder: await this.folder(id, app), path });
   }
 
   async putFile(
@@ -271,9 +278,9 @@ export class Sessions {
     path: string,
     bytes: Uint8Array,
     conditions: FileConditions,
-  ): Promise<SessionFilesResult['put']> {
+  ): Promise<WorkspaceFilesResult['put']> {
     return this.edit(id, app, (folder) =>
-      this.#options.jobs.sessionFiles({ work: 'put', folder, path, bytes, conditions }),
+      this.#options.jobs.workspaceFiles({ work: 'put', folder, path, bytes, conditions }),
     );
   }
 
@@ -285,13 +292,13 @@ export class Sessions {
     const { store, jobs } = this.#options;
     return withUpload(store, body, (archive, unpackTo) => {
       received();
-      return this.edit(id, app, (folder) => jobs.sessionFiles({ work: 'putAll', folder, archive, unpackTo }));
+      return this.edit(id, app, (folder) => jobs.workspaceFiles({ work: 'putAll', folder, archive, unpackTo }));
     });
   }
 
   async deleteFile(id: string, app: string, path: string, conditions: FileConditions): Promise<{ path: string }> {
     return this.edit(id, app, (folder) =>
-      this.#options.jobs.sessionFiles({ work: 'delete', folder, path, conditions }),
+      this.#options.jobs.workspaceFiles({ work: 'delete', folder, path, conditions }),
     );
   }
 
@@ -314,8 +321,8 @@ export class Sessions {
   }
 
   /**
-   * Puts a new app into the session; `fill` writes its files into an empty folder, which is removed when that rejects.
-   * Rejects with `CONFLICT` when the session or `main` has an app of this id.
+   * Puts a new app into the workspace; `fill` writes its files into an empty folder, which is removed when that rejects.
+   * Rejects with `CONFLICT` when the workspace or `main` has an app of this id.
    */
   async add(id: string, app: string, fill: (folder: string) => Promise<void>): Promise<void> {
     checkAppId(app);
@@ -333,7 +340,7 @@ export class Sessions {
   }
 
   /**
-   * Takes what was published of the app since into the session's files, as the way out of a `MERGE_CONFLICT`: lines that both
+   * Takes what was published of the app since into the workspace's files, as the way out of a `MERGE_CONFLICT`: lines that both
    * changed are kept both, between marks. Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`.
    */
   async update(id: string, app: string): Promise<{ base: string; merged: string[]; conflicts: string[] }> {
@@ -342,7 +349,7 @@ export class Sessions {
     return { base: main, merged, conflicts };
   }
 
-  /** The version that the session's files of the app came from; null where it is not known. Rejects as `folder` does. */
+  /** The version that the workspace's files of the app came from; null where it is not known. Rejects as `folder` does. */
   async baseVersion(id: string, app: string): Promise<string | null> {
     return this.#exclusively(id, app, async () => {
       await this.#folders.checkedOut(id, app);
@@ -351,8 +358,8 @@ export class Sessions {
   }
 
   /**
-   * Publishing merges the session's files of the app from this version on: for a folder that replaces them all and came from it.
-   * Answers the version that counts, a later one where the session published the folder's files since. Rejects as `folder` does,
+   * Publishing merges the workspace's files of the app from this version on: for a folder that replaces them all and came from it.
+   * Answers the version that counts, a later one where the workspace published the folder's files since. Rejects as `folder` does,
    * and with `UNKNOWN_VERSION`.
    */
   async setBase(
@@ -370,8 +377,8 @@ export class Sessions {
     });
   }
 
-  /** The session's changes against `main`, in all its apps or in one. Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`. */
-  async diff(id: string, app: string | null): Promise<SessionDiff> {
+  /** The workspace's changes against `main`, in all its apps or in one. Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`. */
+  async diff(id: string, app: string | null): Promise<WorkspaceDiff> {
     const { base, head, apps } = await this.#compare(id, app);
     const files = apps.flatMap(({ app: one, files }) => files.map((file) => ({ app: one, ...file })));
     const behind = apps.filter((one) => one.behind).map(({ app: one }) => one);
@@ -390,7 +397,7 @@ export class Sessions {
       const apps: AppDiff[] = [];
       for (const one of app === null ? Object.keys(record.apps).sort() : [app]) {
         const since = await this.#folders.baseOf(id, one);
-        const job = { app: one, since, folder: store.session(id).app(one), against: 'main' };
+        const job = { app: one, since, folder: store.workspace(id).app(one), against: 'main' };
         apps.push({ app: one, ...(await git('diffApp', job)) });
       }
       return { base, head: record.base, apps };
@@ -398,8 +405,8 @@ export class Sessions {
   }
 
   /**
-   * Publishes one app of the session; without `app`, the only one that it changes. Rejects as publishing does (specification,
-   * "Publication"), and leaves the session unchanged.
+   * Publishes one app of the workspace; without `app`, the only one that it changes. Rejects as publishing does (specification,
+   * "Publication"), and leaves the workspace unchanged.
    */
   async publish(
     id: string,
@@ -408,8 +415,8 @@ export class Sessions {
     for (const listener of this.#publishingListeners) await listener(id);
     const one = app ?? (await this.#onlyChanged(id));
     const published = await this.#exclusively(id, one, async () => {
-      const session = await this.#folders.copyOf(id, one);
-      return this.#options.deployments.publish(one, { session, ...options });
+      const workspace = await this.#folders.copyOf(id, one);
+      return this.#options.deployments.publish(one, { workspace, ...options });
     });
     this.#tellEdited(id, one);
     return published;
@@ -426,11 +433,11 @@ export class Sessions {
     const { apps } = await this.#compare(id, null);
     const changed = apps.filter(({ edited, files }) => edited && files.length > 0).map(({ app }) => app);
     const [only] = changed;
-    if (only === undefined) throw new SvcError('NO_CHANGES', 'The session has no changes to publish.');
+    if (only === undefined) throw new SvcError('NO_CHANGES', 'The workspace has no changes to publish.');
     if (changed.length === 1) return only;
     throw new SvcError(
       'BAD_REQUEST',
-      `The session changes several apps; name the one to publish: ${changed.join(', ')}.`,
+      `The workspace changes several apps; name the one to publish: ${changed.join(', ')}.`,
       { path: 'app' },
     );
   }
@@ -439,9 +446,9 @@ export class Sessions {
     return this.#within(id, () => this.#serial.run(`${id}/${app}`, work));
   }
 
-  /** The session stays until the work has ended. Rejects with `UNKNOWN_SESSION` when it is being closed. */
+  /** The workspace stays until the work has ended. Rejects with `UNKNOWN_SESSION` when it is being closed. */
   async #within<T>(id: string, work: () => Promise<T>): Promise<T> {
-    if (this.#closing.has(id)) throw unknownSession(id);
+    if (this.#closing.has(id)) throw unknownWorkspace(id);
     const underWay = this.#underWay.get(id) ?? new Set();
     this.#underWay.set(id, underWay);
     const run = work();
@@ -462,11 +469,11 @@ export class Sessions {
 /** A name on one line; undefined for an empty one. */
 function lineOf(name: string): string | undefined {
   const line = name.replace(/[\s\p{Cc}]+/gu, ' ').trim();
-  return line === '' ? undefined : line.slice(0, LIMITS.sessionNameChars);
+  return line === '' ? undefined : line.slice(0, LIMITS.workspaceNameChars);
 }
 
 /**
- * Receives an archive into a folder on the session's file system, so that its files are moved, not copied. `work` gets where the
+ * Receives an archive into a folder on the workspace's file system, so that its files are moved, not copied. `work` gets where the
  * archive is, and a name beside it for the folder that it is unpacked to. Both are gone when it has ended.
  */
 async function withUpload<T>(
