@@ -12,11 +12,11 @@ import { notify } from '../ui/notice.tsx';
 import { Button, Card, Empty, Field, Loading, Problem } from '../ui/parts.tsx';
 import { useWork } from '../work.ts';
 import { draftName } from './automation-drafts.ts';
-import { type Deed, DeedFields, filesOf, missingOf, newDeed } from './deed.tsx';
 import { Radios } from './radios.tsx';
 import { newSchedule, triggerOf } from './schedule.ts';
 import { ownZone, problemOf, ScheduleFields, useGatewayZone } from './schedule-fields.tsx';
 import { newSender, type Sender, SenderFields, webhookOf } from './sender.tsx';
+import { filesOf, missingOf, newTask, type Task, TaskFields } from './task-fields.tsx';
 
 const WAYS = { schedule: 'On a schedule', webhook: 'By a webhook', hand: 'Only by hand' } as const;
 type Way = keyof typeof WAYS;
@@ -110,11 +110,11 @@ function Form({ detail, drafts }: { detail: AppDetail; drafts: readonly Workspac
   const [way, setWay] = useState<Way>('schedule');
   const [schedule, setSchedule] = useState(() => newSchedule(ownZone()));
   const [sender, setSender] = useState<Sender>(newSender);
-  const [deed, setDeed] = useState<Deed>(() => newDeed(detail));
+  const [task, setTask] = useState<Task>(() => newTask(detail));
   const [isOn, setOn] = useState(true);
   const [workspace, setWorkspace] = useState('');
   const [isTried, setTried] = useState(false);
-  const missing = missingOf(detail, deed, way === 'webhook');
+  const missing = missingOf(detail, task, way === 'webhook');
   const { isBusy, error, run } = useWork();
   const id = typedId ?? idOf(name);
   const atId = error?.path === 'id' ? error : undefined;
@@ -124,7 +124,7 @@ function Form({ detail, drafts }: { detail: AppDetail; drafts: readonly Workspac
     if (way === 'schedule' && problemOf(schedule, gatewayZone) !== null) return;
     setTried(true);
     if (missing.size > 0) return;
-    const { prompt, handler, requires } = filesOf(detail, deed, way === 'webhook');
+    const { prompt, handler, requires } = filesOf(detail, task, way === 'webhook');
     const triggers = way === 'schedule' ? [triggerOf(schedule)] : way === 'webhook' ? [webhookOf(sender)] : [];
     const manifest = { name: name.trim(), prompt, enabled: isOn, triggers, ...(requires && { requires }) };
     await run(async () => {
@@ -188,12 +188,12 @@ function Form({ detail, drafts }: { detail: AppDetail; drafts: readonly Workspac
         </div>
       </Card>
       <Card title="What it does">
-        <DeedFields
+        <TaskFields
           app={detail}
-          deed={deed}
+          task={task}
           isWebhook={way === 'webhook'}
           issues={isTried ? missing : new Map()}
-          onChange={setDeed}
+          onChange={setTask}
         />
       </Card>
       <Card title="Where">

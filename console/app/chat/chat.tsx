@@ -12,7 +12,7 @@ import { Secrets } from '../settings/secrets.tsx';
 import type { AppViewProps } from '../views.ts';
 import { useAttachments } from './attachments.tsx';
 import { Composer, unsent } from './composer.tsx';
-import { type Conversation, Conversations, type Kind, type Mode, type Talk } from './conversations.ts';
+import { type Conversation, type ConversationName, Conversations, type Kind, type Mode } from './conversations.ts';
 import { DraftBar } from './draft.tsx';
 import { useModels } from './models.tsx';
 import { Thread } from './thread.ts';
@@ -25,10 +25,10 @@ const EARLIER = 'earlier';
 const newId = () =>
   [...crypto.getRandomValues(new Uint8Array(6))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 
-const hrefTo = (app: string, { kind, id }: Talk) => hrefOf(['apps', app, 'chat'], { [kind]: id });
+const hrefTo = (app: string, { kind, id }: ConversationName) => hrefOf(['apps', app, 'chat'], { [kind]: id });
 
 /** The conversation that the address names, or null. */
-function talkOf(query: URLSearchParams): Talk | null {
+function nameIn(query: URLSearchParams): ConversationName | null {
   for (const kind of ['window', 'conversation'] satisfies Kind[]) {
     const id = query.get(kind);
     if (id !== null && /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/.test(id)) return { kind, id };
@@ -39,7 +39,7 @@ function talkOf(query: URLSearchParams): Talk | null {
 /** Reads the list of conversations first. An address that names none then gets the latest one. */
 export function ChatView(props: AppViewProps) {
   const { app, address } = props;
-  const talk = talkOf(address.query);
+  const conversation = nameIn(address.query);
   /** The id of one whose kind is not known, as a run names it. */
   const sought = address.query.get('talk');
   const [conversations, setConversations] = useState<Conversations>();
@@ -51,8 +51,10 @@ export function ChatView(props: AppViewProps) {
       try {
         await list.read();
         const isListed = () =>
-          list.all.some(({ kind, id }) => (talk ? kind === talk.kind && id === talk.id : id === sought));
-        if (talk || sought) while (!isListed() && list.hasMore) await list.readMore();
+          list.all.some(({ kind, id }) =>
+            conversation ? kind === conversation.kind && id === conversation.id : id === sought,
+          );
+        if (conversation || sought) while (!isListed() && list.hasMore) await list.readMore();
         setConversations(list);
       } catch (error) {
         setProblem(error as Error);
@@ -63,7 +65,7 @@ export function ChatView(props: AppViewProps) {
     return () => removeEventListener(SIGNED_IN, read);
   }, [app.id, app.backend]);
   useEffect(() => {
-    if (conversations && !talk) {
+    if (conversations && !conversation) {
       const named = conversations.all.find(({ id }) => id === sought) ?? conversations.all[0];
       go(hrefTo(app.id, named ?? { kind: 'window', id: newId() }), { replace: true });
     }
@@ -74,20 +76,24 @@ export function ChatView(props: AppViewProps) {
         {problem.message}
       </p>
     );
-  return conversations && talk ? <Chat {...props} conversations={conversations} talk={talk} /> : <Loading />;
+  return conversations && conversation ? (
+    <Chat {...props} conversations={conversations} conversation={conversation} />
+  ) : (
+    <Loading />
+  );
 }
 
 /** `name` is that of the conversation, `workspace` of the draft it works on, null without one. `side` is the version that is shown. */
 type Read = { name: string; workspace: string | null; side: 'draft' | 'live' };
-type ChatProps = AppViewProps & { conversations: Conversations; talk: Talk };
+type ChatProps = AppViewProps & { conversations: Conversations; conversation: ConversationName };
 
-function Chat({ app, conversations, talk }: ChatProps) {
+function Chat({ app, conversations, conversation }: ChatProps) {
   const [, draw] = useReducer((count: number) => count + 1, 0);
   const drawn = () => draw(undefined);
   const { isShared } = useGateway();
   const hasCode = app.backend === 'git';
-  const known = conversations.find(talk);
-  const [freshMode, setFreshMode] = useState<Mode>(talk.kind === 'conversation' ? 'full' : 'data');
+  const known = conversations.find(conversation);
+  const [freshMode, setFreshMode] = useState<Mode>(conversation.kind === 'conversation' ? 'full' : 'data');
   const mode: Mode = known?.mode ?? freshMode;
   const [thread, setThread] = useState<Thread>();
   const [problem, complain] = useState<Error | null>(null);
@@ -101,7 +107,7 @@ function Chat({ app, conversations, talk }: ChatProps) {
   const isAtEnd = useRef(true);
   const composer = useRef<HTMLTextAreaElement>(null);
   const focusMessage = () => composer.current?.focus();
-  const attachments = useAttachments(app.id, talk.kind === 'conversation', complain);
+  const attachments = useAttachments(app.id, conversation.kind === 'conversation', complain);
   /** A message that the gateway did not accept keeps its key, so that sending it again makes no second turn. */
   const key = useRef<string | null>(null);
 
@@ -113,7 +119,7 @@ function Chat({ app, conversations, talk }: ChatProps) {
       complain(error as Error);
     }
   };
-  const name = `${talk.kind}/${talk.id}`;
+  const name = `${conversation.kind}/${conversation.id}`;
   const models = useModels(name, known);
   const workspace = read?.name === name ? read.workspace : null;
   const setSide = (side: Read['side']) => setRead((last) => last && { ...last, side });
@@ -132,7 +138,7 @@ function Chat({ app, conversations, talk }: ChatProps) {
     const hasNoDraft = () => {
       if (isShown) setRead((last) => (last?.name === name ? last : { name, workspace: null, side: 'live' }));
     };
-    const made = new Thread(conversations, talk, listener);
+    const made = new Thread(conversations, conversation, listener);
     complain(null);
     attachments.clear();
     key.current = null;
@@ -169,7 +175,7 @@ function Chat({ app, conversations, talk }: ChatProps) {
       });
     });
 
-  const begin = (conversation: Talk) => go(hrefTo(app.id, conversation), { replace: true });
+  const begin = (next: ConversationName) => go(hrefTo(app.id, next), { replace: true });
   const choose = (value: string) => {
     const one = conversations.all.find((other) => other.key === value);
     if (one) return begin(one);
@@ -180,7 +186,7 @@ function Chat({ app, conversations, talk }: ChatProps) {
   };
   const chooseMode = (wanted: Mode) => {
     setFreshMode(wanted);
-    begin({ kind: wanted === 'full' && hasCode ? 'conversation' : 'window', id: talk.id });
+    begin({ kind: wanted === 'full' && hasCode ? 'conversation' : 'window', id: conversation.id });
   };
 
   const send = async () => {
@@ -316,7 +322,7 @@ function Chat({ app, conversations, talk }: ChatProps) {
           onMode={known === undefined && hasCode ? chooseMode : undefined}
           models={models}
           attachments={attachments}
-          takesFiles={talk.kind === 'conversation'}
+          takesFiles={conversation.kind === 'conversation'}
           running={thread?.running ?? 0}
           onSend={() => void send()}
           onStop={() => void attempt(async () => await thread?.stop())}
@@ -336,7 +342,7 @@ function Chat({ app, conversations, talk }: ChatProps) {
           verb="Delete"
           onClose={() => setOpen(null)}
           onDone={async () => {
-            await conversations.remove(talk);
+            await conversations.remove(conversation);
             begin(conversations.all[0] ?? { kind: 'window', id: newId() });
             setTimeout(() => chosen.current?.focus());
           }}

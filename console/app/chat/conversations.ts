@@ -13,9 +13,15 @@ const TURNS = 20;
 /** Windows keep what is said about data, conversations of the git store what is said about code. */
 export type Kind = 'window' | 'conversation';
 export type Mode = 'data' | 'full';
-export type Talk = { kind: Kind; id: string };
+export type ConversationName = { kind: Kind; id: string };
 /** `adapter` is the agent that took its last turn; `updatedAt` in milliseconds since the epoch. */
-export type Conversation = Talk & { key: string; mode: Mode; title: string; adapter: string | null; updatedAt: number };
+export type Conversation = ConversationName & {
+  key: string;
+  mode: Mode;
+  title: string;
+  adapter: string | null;
+  updatedAt: number;
+};
 
 export type AttachedFile = { sha256: string; name: string };
 
@@ -52,7 +58,7 @@ export class Conversations {
     return this.#unfinished.size > 0;
   }
 
-  find({ kind, id }: Talk): Conversation | undefined {
+  find({ kind, id }: ConversationName): Conversation | undefined {
     return this.#known.get(`${kind}/${id}`);
   }
 
@@ -78,27 +84,32 @@ export class Conversations {
   }
 
   /** Deletes it with its messages. */
-  async remove(talk: Talk): Promise<void> {
-    const [id, one] = [this.#app, talk.id];
-    if (talk.kind === 'window') await gateway.call('DELETE /svc/:id/_chat/windows/:wid', { params: { id, wid: one } });
+  async remove(conversation: ConversationName): Promise<void> {
+    const [id, one] = [this.#app, conversation.id];
+    if (conversation.kind === 'window')
+      await gateway.call('DELETE /svc/:id/_chat/windows/:wid', { params: { id, wid: one } });
     else await gateway.call('DELETE /_svc-conversations/apps/:id/sessions/:sid', { params: { id, sid: one } });
-    this.#known.delete(`${talk.kind}/${one}`);
+    this.#known.delete(`${conversation.kind}/${one}`);
   }
 
   /** The rows of its latest turns, or those before the row `before`, oldest first; the first of all has `seq` 1. */
-  async history(talk: Talk, before: HistoryRow | null): Promise<HistoryRow[]> {
-    if (talk.kind === 'window') {
-      const params = { id: this.#app, wid: talk.id };
+  async history(conversation: ConversationName, before: HistoryRow | null): Promise<HistoryRow[]> {
+    if (conversation.kind === 'window') {
+      const params = { id: this.#app, wid: conversation.id };
       const query = { limit: ROWS, before: before?.seq };
       return await gateway.call('GET /svc/:id/_chat/windows/:wid/history', { params, query });
     }
-    const params = { id: this.#app, sid: talk.id };
+    const params = { id: this.#app, sid: conversation.id };
     const query = { limit: TURNS, before: before?.turnId };
     return (await gateway.call('GET /_svc-conversations/apps/:id/sessions/:sid', { params, query })).messages;
   }
 
   /** Sends a message; resolves with the `assistant.start` of the turn that it began, which goes on by itself. */
-  async send({ kind, id }: Talk, mode: Mode, { attachments, ...message }: Message): Promise<TurnStart | null> {
+  async send(
+    { kind, id }: ConversationName,
+    mode: Mode,
+    { attachments, ...message }: Message,
+  ): Promise<TurnStart | null> {
     const params = { id: this.#app };
     const order = { ...message, detach: true };
     return await startOf(
@@ -109,7 +120,7 @@ export class Conversations {
   }
 
   /** The request for the events of a turn. */
-  eventsOf({ kind, id: one }: Talk, turnId: string): Request {
+  eventsOf({ kind, id: one }: ConversationName, turnId: string): Request {
     const id = this.#app;
     return kind === 'window'
       ? requestOf('GET /svc/:id/_chat/windows/:wid/turns/:turnId/events', { params: { id, wid: one, turnId } })
@@ -119,12 +130,12 @@ export class Conversations {
   }
 
   /** The `assistant.start` of a turn that is stored. */
-  async start(talk: Talk, turnId: string): Promise<TurnStart | null> {
-    return await startOf(this.eventsOf(talk, turnId));
+  async start(conversation: ConversationName, turnId: string): Promise<TurnStart | null> {
+    return await startOf(this.eventsOf(conversation, turnId));
   }
 
   /** Resolves when the turn has ended. */
-  async stop({ kind, id: one }: Talk, turnId: string): Promise<void> {
+  async stop({ kind, id: one }: ConversationName, turnId: string): Promise<void> {
     const id = this.#app;
     if (kind === 'window')
       await gateway.call('DELETE /svc/:id/_chat/windows/:wid/turns/:turnId', { params: { id, wid: one, turnId } });
@@ -135,7 +146,12 @@ export class Conversations {
   }
 
   /** Answers a question of the agent. */
-  async answer({ kind, id: one }: Talk, turnId: string, requestId: string, optionId: string): Promise<void> {
+  async answer(
+    { kind, id: one }: ConversationName,
+    turnId: string,
+    requestId: string,
+    optionId: string,
+  ): Promise<void> {
     const id = this.#app;
     const body = { optionId };
     if (kind === 'window')

@@ -1,7 +1,7 @@
 /** The conversation that is shown: its turns, those that run followed as they go on, earlier ones read on demand. */
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
 import { GatewayError, gateway, isSignedOut, unreachable } from '../../gateway.ts';
-import type { Conversations, HistoryRow, Message, Mode, Talk } from './conversations.ts';
+import type { ConversationName, Conversations, HistoryRow, Message, Mode } from './conversations.ts';
 import { ShownTurn } from './drawn-turn.ts';
 
 /** Called when turns come or end, and when turns change a draft. */
@@ -14,7 +14,7 @@ type ThreadListener = {
 };
 
 export class Thread {
-  readonly talk: Talk;
+  readonly conversation: ConversationName;
   turns: readonly ShownTurn[] = [];
   /** There are earlier messages than those that were read. */
   hasEarlier = false;
@@ -26,9 +26,9 @@ export class Thread {
   readonly #running = new Map<ShownTurn, AbortController>();
   #isClosed = false;
 
-  constructor(conversations: Conversations, talk: Talk, listener: ThreadListener) {
+  constructor(conversations: Conversations, conversation: ConversationName, listener: ThreadListener) {
     this.#conversations = conversations;
-    this.talk = talk;
+    this.conversation = conversation;
     this.#listener = listener;
   }
 
@@ -41,8 +41,8 @@ export class Thread {
   async open(): Promise<void> {
     const read = await this.readEarlier();
     const last = read.at(-1);
-    if (this.#conversations.find(this.talk)?.mode !== 'full' || !last?.turnId) return;
-    const start = await this.#conversations.start(this.talk, last.turnId);
+    if (this.#conversations.find(this.conversation)?.mode !== 'full' || !last?.turnId) return;
+    const start = await this.#conversations.start(this.conversation, last.turnId);
     if (start?.sessionId && !this.#isClosed) this.#listener.workspace(start.sessionId);
   }
 
@@ -56,7 +56,7 @@ export class Thread {
   /** Puts turns before those that are there: whole ones, at least one while there is any. Resolves with them. */
   async readEarlier(): Promise<ShownTurn[]> {
     do {
-      const rows = await this.#conversations.history(this.talk, this.#oldest);
+      const rows = await this.#conversations.history(this.conversation, this.#oldest);
       if (this.#isClosed) return [];
       this.#oldest = rows[0] ?? null;
       this.#rest = [...rows, ...this.#rest];
@@ -76,7 +76,7 @@ export class Thread {
     this.turns = [...this.turns, turn];
     this.#listener.changed();
     try {
-      const start = await this.#conversations.send(this.talk, mode, message);
+      const start = await this.#conversations.send(this.conversation, mode, message);
       if (!start) throw unreachable('The gateway ended before the turn began.');
       turn.turnId = start.turnId;
       if (!this.#isClosed) void this.#follow(turn);
@@ -97,12 +97,12 @@ export class Thread {
   /** Stops the turn that runs; the next one that waits begins. */
   async stop(): Promise<void> {
     const [turn] = this.#running.keys();
-    if (turn?.turnId) await this.#conversations.stop(this.talk, turn.turnId);
+    if (turn?.turnId) await this.#conversations.stop(this.conversation, turn.turnId);
   }
 
   /** Answers a question of the agent. */
   async answer({ turnId }: ShownTurn, requestId: string, optionId: string): Promise<void> {
-    await this.#conversations.answer(this.talk, turnId ?? '', requestId, optionId);
+    await this.#conversations.answer(this.conversation, turnId ?? '', requestId, optionId);
   }
 
   /** Shows a turn from its first event on; after a lost connection it goes on where it was. */
@@ -111,7 +111,7 @@ export class Thread {
     this.#running.set(turn, leaving);
     this.#listener.changed();
     const onLost = () => turn.say('The connection was lost; trying again …');
-    const { path } = this.#conversations.eventsOf(this.talk, turn.turnId ?? '');
+    const { path } = this.#conversations.eventsOf(this.conversation, turn.turnId ?? '');
     try {
       for await (const { data } of gateway.follow(path, { isPatient: true, signal: leaving.signal, onLost })) {
         const event = JSON.parse(data) as TurnEvent;

@@ -14,7 +14,7 @@ const KINDS = { agent: 'Ask an agent', action: 'Run an action', code: 'Code that
  * `prompt` is for the agent, `purpose` for people who read the code later. `takesBody`: the action's input is the body of the request
  * that fired it.
  */
-export type Deed = {
+export type Task = {
   kind: keyof typeof KINDS;
   prompt: string;
   action: string;
@@ -26,14 +26,14 @@ export type Deed = {
 const actionOf = (app: AppDetail, name: string) => toolsIn(app).actions.find((one) => one.name === name);
 const inputOf = (app: AppDetail, name: string): unknown => initialOf(shapeOf(actionOf(app, name)?.input), true) ?? {};
 
-export function newDeed(app: AppDetail): Deed {
+export function newTask(app: AppDetail): Task {
   const action = toolsIn(app).actions[0]?.name ?? '';
   return { kind: 'agent', prompt: '', action, input: inputOf(app, action), takesBody: false, purpose: '' };
 }
 
 /** Members of `automation.json` and the text of the handler; without one it is the gateway's, which does nothing yet. */
-export function filesOf(app: AppDetail, deed: Deed, isWebhook: boolean) {
-  const { kind, prompt, action, input, takesBody, purpose } = deed;
+export function filesOf(app: AppDetail, task: Task, isWebhook: boolean) {
+  const { kind, prompt, action, input, takesBody, purpose } = task;
   if (kind === 'agent') return { prompt: prompt.trim(), handler: agentHandler(prompt.trim()) };
   if (kind === 'code') return { prompt: purpose.trim() };
   return {
@@ -44,7 +44,7 @@ export function filesOf(app: AppDetail, deed: Deed, isWebhook: boolean) {
 }
 
 /** What the action's input lacks, by JSON Pointer; the form shows it at its fields. */
-export function missingOf(app: AppDetail, { kind, action, input, takesBody }: Deed, isWebhook: boolean): Issues {
+export function missingOf(app: AppDetail, { kind, action, input, takesBody }: Task, isWebhook: boolean): Issues {
   const shape = shapeOf(actionOf(app, action)?.input);
   if (kind !== 'action' || (isWebhook && takesBody) || shape.kind !== 'object') return new Map();
   const given = (input ?? {}) as Record<string, unknown>;
@@ -53,18 +53,18 @@ export function missingOf(app: AppDetail, { kind, action, input, takesBody }: De
 }
 
 type Issues = ReadonlyMap<string, string>;
-type Props = { app: AppDetail; deed: Deed; isWebhook: boolean; issues: Issues; onChange: (next: Deed) => void };
+type Props = { app: AppDetail; task: Task; isWebhook: boolean; issues: Issues; onChange: (next: Task) => void };
 
-export function DeedFields({ app, deed, isWebhook, issues, onChange }: Props) {
-  const { kind, prompt, purpose } = deed;
-  const change = (changed: Partial<Deed>) => onChange({ ...deed, ...changed });
+export function TaskFields({ app, task, isWebhook, issues, onChange }: Props) {
+  const { kind, prompt, purpose } = task;
+  const change = (changed: Partial<Task>) => onChange({ ...task, ...changed });
   const kinds = Object.fromEntries(
     Object.entries(KINDS).filter(([id]) => id !== 'action' || toolsIn(app).actions.length > 0),
   ) as typeof KINDS;
   return (
     <div class="stack">
       <Radios
-        name="deed"
+        name="task"
         label="What it does"
         choices={kinds}
         value={kind}
@@ -91,7 +91,7 @@ export function DeedFields({ app, deed, isWebhook, issues, onChange }: Props) {
           />
         </Field>
       )}
-      {kind === 'action' && <ActionFields {...{ app, deed, isWebhook, issues, onChange }} />}
+      {kind === 'action' && <ActionFields {...{ app, task, isWebhook, issues, onChange }} />}
       {kind === 'code' && (
         <Field label="What it is for" hint="For people who read it later. The draft opens at its handler.">
           <textarea
@@ -107,11 +107,11 @@ export function DeedFields({ app, deed, isWebhook, issues, onChange }: Props) {
   );
 }
 
-function ActionFields({ app, deed, isWebhook, issues, onChange }: Props) {
-  const { action, input, takesBody } = deed;
+function ActionFields({ app, task, isWebhook, issues, onChange }: Props) {
+  const { action, input, takesBody } = task;
   const definition = actionOf(app, action);
   const shape = shapeOf(definition?.input);
-  const change = (changed: Partial<Deed>) => onChange({ ...deed, ...changed });
+  const change = (changed: Partial<Task>) => onChange({ ...task, ...changed });
   return (
     <>
       <Field label="Action" hint={definition?.description}>
