@@ -46,7 +46,7 @@ type AutomationsOptions = {
   layout: Layout;
   databases: Databases;
   tree: Tree;
-  jobs: Pick<Jobs, 'checkOutput'>;
+  jobs: Jobs;
   secrets: Secrets;
   log: Logger;
   /** One line of JSON for an app's log. */

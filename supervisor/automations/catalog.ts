@@ -38,7 +38,7 @@ export type AutomationFault = Of<typeof FAULT>;
 
 type CatalogOptions = {
   layout: Layout;
-  registry: Pick<Registry, 'ids' | 'has' | 'state'>;
+  registry: Registry;
   log: Pick<Logger, 'warn' | 'error'>;
 };
 

@@ -33,8 +33,8 @@ import type { AutomationCatalog, LiveAutomation } from './catalog.ts';
 
 type EnablementOptions = {
   layout: Layout;
-  registry: Pick<Registry, 'state'>;
-  deployments: Pick<Deployments, 'hold'>;
+  registry: Registry;
+  deployments: Deployments;
   catalog: AutomationCatalog;
   log: Pick<Logger, 'error'>;
 };

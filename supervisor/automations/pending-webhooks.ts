@@ -15,7 +15,7 @@ export type PendingWebhookOf = { automationId: string; ownerApp: string };
 export async function pendingWebhooks(
   folder: string,
   app: string,
-  catalog: Pick<AutomationCatalog, 'get'>,
+  catalog: AutomationCatalog,
 ): Promise<PendingWebhookOf[]> {
   const draft = new VersionPaths(folder, '');
   const pending: PendingWebhookOf[] = [];

@@ -27,10 +27,10 @@ export type GroundingParts = {
 type GroundingRequest = { mode: ChatMode; scope: Scope; hostTools: HostTool[] };
 
 export class Grounding {
-  readonly #dispatcher: Pick<Dispatcher, 'sql'>;
+  readonly #dispatcher: Dispatcher;
   readonly #texts = new Map<ChatMode, Promise<string>>();
 
-  constructor(dispatcher: Pick<Dispatcher, 'sql'>) {
+  constructor(dispatcher: Dispatcher) {
     this.#dispatcher = dispatcher;
   }
 
@@ -142,7 +142,7 @@ function oneLine(text: string): string {
   return text.replaceAll(/\s+/g, ' ').slice(0, LIMITS.textChars);
 }
 
-async function tablesOf(dispatcher: Pick<Dispatcher, 'sql'>, scope: Scope): Promise<ShownTable[]> {
+async function tablesOf(dispatcher: Dispatcher, scope: Scope): Promise<ShownTable[]> {
   const body = Buffer.from(JSON.stringify({ mode: 'describe' }));
   const answer = await new Promise<Uint8Array>((resolve, reject) => {
     const sink = { answered: (_status: number, bytes: Uint8Array) => resolve(bytes), failed: reject, faulted: reject };

@@ -16,10 +16,10 @@ import type { Drafts } from '../../drafts/drafts.ts';
 import { SerialByKey } from '../../serial.ts';
 
 type TurnDraftsOptions = {
-  workspaces: Pick<Workspaces, 'has' | 'create' | 'keep' | 'remove' | 'folder' | 'pathOf' | 'review'>;
-  drafts: Pick<Drafts, 'budget' | 'draft'>;
+  workspaces: Workspaces;
+  drafts: Drafts;
   /** The live version. */
-  catalog: Pick<AutomationCatalog, 'get'>;
+  catalog: AutomationCatalog;
   log: Pick<Logger, 'warn'>;
 };
 

@@ -50,7 +50,7 @@ export type FireOptions = {
   ledger: Pick<RunLedger, 'list' | 'getState' | 'setState' | 'deleteState'>;
   events: Pick<RunEvents, 'publish'>;
   secrets: Pick<Secrets, 'get' | 'redactor'>;
-  tracing: Pick<Tracing, 'start' | 'current'> | null;
+  tracing: Tracing | null;
   /** Milliseconds since the epoch. */
   now(): number;
   log: Logger;

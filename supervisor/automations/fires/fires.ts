@@ -27,7 +27,7 @@ export type StartedRun = { run: RunRecord; ended: Promise<RunRecord>; response()
 
 export type FiresOptions = Omit<FireOptions, 'launch' | 'failed'> &
   HostFireOptions & {
-    engine: Pick<RunEngine, 'start'>;
+    engine: RunEngine;
     /** The actor whose thread runs the automation's handler. May throw or reject, which fails the run. */
     actorOf(automation: LiveAutomation): FireActor | Promise<FireActor>;
     /** Runs fires in place of our threads; asked at the first fire. */
