@@ -180,8 +180,6 @@ class Waiter implements Timed {
   readonly sink: Sink;
   readonly arrivedAt: number;
   readonly deadline: number;
-  previous: Timed | null = null;
-  next: Timed | null = null;
   abandon = (): void => {};
   expire = (): void => {};
 

@@ -97,8 +97,6 @@ export class Call implements Timed {
   traced = false;
   /** Questions of a fire that are still open. */
   openAsks = 0;
-  previous: Timed | null = null;
-  next: Timed | null = null;
   #deadlines: Deadlines | null = null;
   #onExpired: ((call: Call) => void) | null = null;
 
@@ -280,22 +278,17 @@ const SWEEP_MS = 20;
 /** A sweep that comes this late means that this process did not run. */
 const PAUSE_MS = 10 * SWEEP_MS;
 
-/** Has a deadline; `previous` and `next` are its neighbours on the list of `Deadlines`. */
+/** What has a deadline. */
 export interface Timed {
   readonly deadline: number;
-  previous: Timed | null;
-  next: Timed | null;
-  /** The deadline has passed, and it is not on the list any more. */
+  /** The deadline has passed, and it is not watched any more. */
   expire(): void;
 }
 
-/**
- * All calls' deadlines under one timer. Adding and removing a call costs a few assignments; a coarse sweep finds the due ones,
- * so that the hot path sets no timers.
- */
+/** All calls' deadlines under one timer: a coarse sweep finds the due ones, so that the hot path sets no timers. */
 export class Deadlines {
   readonly #now: () => number;
-  #first: Timed | null = null;
+  readonly #watched = new Set<Timed>();
   #timer: NodeJS.Timeout | undefined;
   #lastSweep = 0;
   #waited = false;
@@ -306,22 +299,14 @@ export class Deadlines {
   }
 
   add(call: Timed): void {
-    call.next = this.#first;
-    if (this.#first) this.#first.previous = call;
-    this.#first = call;
+    this.#watched.add(call);
     if (this.#timer) return;
     this.#lastSweep = this.#now();
     this.#timer = setInterval(() => this.#sweep(), SWEEP_MS);
   }
 
   delete(call: Timed): void {
-    const { previous, next } = call;
-    if (previous) previous.next = next;
-    else if (this.#first === call) this.#first = next;
-    else return;
-    if (next) next.previous = previous;
-    call.previous = null;
-    call.next = null;
+    this.#watched.delete(call);
   }
 
   #sweep(): void {
@@ -330,15 +315,13 @@ export class Deadlines {
     this.#waited = !this.#waited && now - this.#lastSweep > PAUSE_MS;
     this.#lastSweep = now;
     if (this.#waited) return;
-    const due: Timed[] = [];
-    for (let call = this.#first; call; call = call.next) if (call.deadline <= now) due.push(call);
-    for (const call of due) {
-      // The end of one may have settled another.
-      if (call.previous === null && this.#first !== call) continue;
-      this.delete(call);
+    // The end of one may settle another, which is passed over then.
+    for (const call of this.#watched) {
+      if (call.deadline > now) continue;
+      this.#watched.delete(call);
       call.expire();
     }
-    if (this.#first !== null) return;
+    if (this.#watched.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
   }

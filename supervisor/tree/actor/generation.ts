@@ -78,12 +78,14 @@ export class Generation implements LinkHandlers {
   /** The thread could not be ended, so its host was killed. */
   stuck = false;
   stats: ProcessStats | null = null;
-  readonly inFlight = new InFlight<Call>();
+  /** The calls that the thread works on, by the number they travel under. */
+  readonly inFlight = new Map<number, Call>();
 
   readonly #events: GenerationEvents;
   readonly #now: () => number;
   readonly #given: () => GivenSecrets | null;
   readonly #keepBlob: KeepBlob;
+  #lastCallId = 0;
   /** A file is being stored or deleted. */
   #isKeeping = false;
   readonly #clock: SimulatedClock | undefined;
@@ -173,7 +175,8 @@ export class Generation implements LinkHandlers {
   }
 
   send(call: Call): void {
-    call.id = this.inFlight.add(call);
+    call.id = ++this.#lastCallId;
+    this.inFlight.set(call.id, call);
     call.attempts++;
     call.sentAt = this.#now();
     this.calls++;
@@ -334,8 +337,15 @@ export class Generation implements LinkHandlers {
     else this.#end();
   }
 
+  /** Undefined for a number that the thread made up. */
+  #take(id: number): Call | undefined {
+    const call = this.inFlight.get(id);
+    this.inFlight.delete(id);
+    return call;
+  }
+
   #succeeded([, id, status, body, handlerMs]: FrameOf<'result'>): void {
-    const call = this.inFlight.take(id);
+    const call = this.#take(id);
     if (!call) return;
     if (call.settled) call.outcomeUnknown();
     else call.succeed(status, body, handlerMs);
@@ -362,7 +372,7 @@ export class Generation implements LinkHandlers {
   }
 
   #failed([, id, error, handlerMs, wrote = false]: FrameOf<'error'>): void {
-    const call = this.inFlight.take(id);
+    const call = this.#take(id);
     if (!call) return;
     if (call.settled || wrote) call.outcomeUnknown();
     const damage = damageIn(error);
@@ -379,7 +389,7 @@ export class Generation implements LinkHandlers {
   /** A line of a fire goes to those who follow it as well, until it is answered. */
   #logged([, line, callId]: FrameOf<'log'>): void {
     this.#events.onLog(line);
-    const call = callId === undefined ? null : this.inFlight.get(callId);
+    const call = callId === undefined ? undefined : this.inFlight.get(callId);
     if (call && !call.settled && line.length <= LIMITS.logLineBytes) call.logged(line);
   }
 
@@ -414,7 +424,7 @@ export class Generation implements LinkHandlers {
   async #blobAsked([, askId, callId, verb, name, content]: FrameOf<'blob'>): Promise<void> {
     const call = this.inFlight.get(callId);
     this.#isKeeping = true;
-    const answer = await (call === null || call.settled
+    const answer = await (call === undefined || call.settled
       ? { ok: false, value: CALL_OVER }
       : this.#keepBlob(this.spec.app, verb, name, content));
     this.#isKeeping = false;
@@ -452,7 +462,8 @@ export class Generation implements LinkHandlers {
     this.#clear();
     this.#clearProbe();
     this.host.starts.leave(this);
-    const openCalls = this.inFlight.drain();
+    const openCalls = [...this.inFlight.values()];
+    this.inFlight.clear();
     const link = this.#link;
     this.#link = null;
     link?.close(new Error('The actor is gone.'));
@@ -480,56 +491,6 @@ const CALL_OVER: ErrorBody = { code: 'HANDLER_ERROR', message: 'The call has end
 
 /** The error for a request whose answer does not fit into a frame. */
 const TOO_LARGE = Buffer.from(JSON.stringify({ code: 'HANDLER_ERROR', message: 'The answer is too large.' }));
-
-const SLOTS = LIMITS.actorConcurrency;
-
-/**
- * The calls that one thread works on, by the number they travel under. They are few and come and go all the time, so they
- * sit in slots, and the number tells the slot.
- */
-export class InFlight<T> {
-  readonly #slots: (T | null)[] = [];
-  /** The number of the call in each slot, or of the one that was in it last. */
-  readonly #ids: number[] = [];
-  readonly #free: number[] = [];
-
-  get size(): number {
-    return this.#slots.length - this.#free.length;
-  }
-
-  /** The number of the call from now on: never used before. Takes `LIMITS.actorConcurrency` calls at a time. */
-  add(item: T): number {
-    const slot = this.#free.pop() ?? this.#slots.length;
-    if (slot >= SLOTS) throw new RangeError(`No more than ${SLOTS} calls are in flight at a time.`);
-    const id = (this.#ids[slot] ?? slot) + SLOTS;
-    this.#ids[slot] = id;
-    this.#slots[slot] = item;
-    return id;
-  }
-
-  get(id: number): T | null {
-    const slot = id % SLOTS;
-    return this.#ids[slot] === id ? (this.#slots[slot] ?? null) : null;
-  }
-
-  /** Takes a call out; null when no call has this number. */
-  take(id: number): T | null {
-    const item = this.get(id);
-    if (item === null) return null;
-    const slot = id % SLOTS;
-    this.#slots[slot] = null;
-    this.#free.push(slot);
-    return item;
-  }
-
-  drain(): T[] {
-    return this.#ids.map((id) => this.take(id)).filter((item) => item !== null);
-  }
-
-  *values(): IterableIterator<T> {
-    for (const item of this.#slots) if (item !== null) yield item;
-  }
-}
 
 // App code runs in the thread, so what it sends is checked.
 
