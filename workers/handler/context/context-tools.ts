@@ -158,12 +158,7 @@ export class Tools implements Runner {
     const toolLog = log.logger(call.origin);
     const ctx = new HandlerContext(call, this.#http, this.#env, !query);
     try {
-      // Two literals: spreading a common part costs more than everything else here.
-      const value = await handler(
-        query
-          ? { input, query: input, db, log: toolLog, app: this.#app, ctx }
-          : { input, body: input, db, log: toolLog, app: this.#app, ctx },
-      );
+      const value = await handler({ input, [query ? 'query' : 'body']: input, db, log: toolLog, app: this.#app, ctx });
       // No answer leaves before the writes it reports, even those that the handler did not await.
       if (isPending(db) || blobs.isPending(call) || call.failedWrites !== null) await allWritten(call, db, blobs);
       // The answer to a request that the handler did not await is still to reach it.
