@@ -10,10 +10,7 @@ export async function inTurns<T, R>(items: readonly T[], one: (item: T) => R | P
   const results: R[] = [];
   let begun = performance.now();
   for (let at = 0; at < items.length; at += AT_ONCE) {
-    const some = items.slice(at, at + AT_ONCE).map(one);
-    for (const result of some.some((result) => result instanceof Promise) ? await Promise.all(some) : some) {
-      results.push(result as R);
-    }
+    results.push(...(await Promise.all(items.slice(at, at + AT_ONCE).map(one))));
     if (performance.now() - begun < LIMITS.turnMs) continue;
     await nextTurn();
     begun = performance.now();
