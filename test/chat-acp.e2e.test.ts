@@ -17,7 +17,7 @@ import { nodesOf } from '../testing/runs.ts';
 
 const AGENT = join(root, 'testing/stub-agent.mjs');
 
-/** Where agents keep their workspaces. */
+/** Where agents keep their sessions. */
 const keep = mkdtempSync(join(tmpdir(), 'svc-acp-'));
 process.on('exit', () => rmSync(keep, { recursive: true, force: true }));
 const model = await startModelStub();

@@ -79,7 +79,7 @@ describe('windows', () => {
   });
 
   test('a message is answered with the events of its turn, numbered, and kept', async () => {
-    const events = await say(gateway, 'notes', 'answered', 'think:hm say:Hello tool:list usage say:there workspace:s1');
+    const events = await say(gateway, 'notes', 'answered', 'think:hm say:Hello tool:list usage say:there session:s1');
     assert.deepEqual(typesOf(events), [
       'assistant.start',
       'reasoning.delta',
@@ -114,7 +114,7 @@ describe('windows', () => {
         state ?? ok,
       ]),
       [
-        [1, 'user', 'think:hm say:Hello tool:list usage say:there workspace:s1', 'ok'],
+        [1, 'user', 'think:hm say:Hello tool:list usage say:there session:s1', 'ok'],
         [2, 'assistant', 'Hello', undefined],
         [3, 'tool', 'list', true],
         [4, 'assistant', 'there', undefined],
@@ -130,7 +130,7 @@ describe('windows', () => {
       adapter: 'host',
       lastTurn: { turnId, state: 'ok' },
     });
-    assert.equal(title, 'think:hm say:Hello tool:list usage say:there workspace:s1');
+    assert.equal(title, 'think:hm say:Hello tool:list usage say:there session:s1');
     assert.ok(createdAt <= updatedAt);
     const second = await say(gateway, 'notes', 'answered', 'resume');
     assert.equal(textOf(second), 's1');
@@ -345,7 +345,7 @@ describe('windows', () => {
   });
 
   test('a client that disconnects aborts its turn, and the conversation stays', async () => {
-    const stream = await send(gateway, 'notes', { windowId: 'gone', message: 'workspace:s9 say:partly hang' });
+    const stream = await send(gateway, 'notes', { windowId: 'gone', message: 'session:s9 say:partly hang' });
     const turnId = turnIdOf(await until(stream, 'assistant.delta'));
     stream.close();
     await eventually(async () => (await stateOf(gateway, 'gone', turnId)) === 'aborted');
@@ -647,7 +647,7 @@ describe('windows', () => {
 
   test('an app that is restored from the trash has its windows, and what runs when it is removed', async () => {
     assert.equal((await gateway.upload('restored', appOf('restored', {}))).status, 201);
-    await say(gateway, 'restored', 'w', 'workspace:s2 tool:list say:one', { idempotencyKey: 'k' });
+    await say(gateway, 'restored', 'w', 'session:s2 tool:list say:one', { idempotencyKey: 'k' });
     const stream = await send(gateway, 'restored', { windowId: 'w', message: 'say:cut hang' });
     await until(stream, 'assistant.delta');
     assert.equal((await gateway.call('DELETE', '/svc/_apps/restored')).status, 200);
@@ -658,7 +658,7 @@ describe('windows', () => {
     assert.deepEqual(
       rows.map(({ seq, kind, text, toolName, state, ok }) => [seq, kind, text ?? toolName, state ?? ok]),
       [
-        [1, 'user', 'workspace:s2 tool:list say:one', 'ok'],
+        [1, 'user', 'session:s2 tool:list say:one', 'ok'],
         [2, 'tool', 'list', true],
         [3, 'assistant', 'one', undefined],
         [4, 'user', 'say:cut hang', 'aborted'],
@@ -728,7 +728,7 @@ test('a stop is reported to followers, and the next gateway continues', async (t
   const first = await host(dataDir);
   const one = await send(first.gateway, 'notes', {
     windowId: 'w',
-    message: 'workspace:s1 say:partly hang',
+    message: 'session:s1 say:partly hang',
     idempotencyKey: 'k',
   });
   const seen = await until(one, 'assistant.delta');
@@ -744,13 +744,13 @@ test('a stop is reported to followers, and the next gateway continues', async (t
   assert.deepEqual(
     rows.map(({ kind, text, state }) => [kind, text, state]),
     [
-      ['user', 'workspace:s1 say:partly hang', 'interrupted'],
+      ['user', 'session:s1 say:partly hang', 'interrupted'],
       ['assistant', 'partly', undefined],
       ['user', 'say:waits', 'interrupted'],
     ],
   );
   // A retry is no second turn.
-  const retried = await say(gateway, 'notes', 'w', 'workspace:s1 say:partly hang', { idempotencyKey: 'k' });
+  const retried = await say(gateway, 'notes', 'w', 'session:s1 say:partly hang', { idempotencyKey: 'k' });
   assert.deepEqual(retried, [...seen, ...rest]);
   assert.equal(runner.turns.length, 0);
   const next = await say(gateway, 'notes', 'w', 'resume history');

@@ -68,7 +68,7 @@ after(async () => {
 
 const PAGE = { 'sec-fetch-site': 'same-origin' };
 
-test('who the host lets in may do everything; others need a workspace or a token of the gateway', async () => {
+test('who the host lets in may do everything; others need a session or a token of the gateway', async () => {
   const token = null;
   assert.equal((await gateway.call('GET', '/svc/_apps', { token })).json.error.code, 'UNAUTHORIZED');
   assert.equal((await gateway.call('GET', '/svc/_apps')).json.length, 2);

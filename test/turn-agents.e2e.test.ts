@@ -38,7 +38,7 @@ const NOTES = appOf('notes', {
   migrations: ['CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL);'],
   files: { 'index.html': '<!doctype html><title>Notes</title><p>one</p>' },
 });
-/** Where agents keep their workspaces. */
+/** Where agents keep their sessions. */
 const keep = mkdtempSync(join(tmpdir(), 'svc-acp-'));
 process.on('exit', () => rmSync(keep, { recursive: true, force: true }));
 const STUB = [process.execPath, join(root, 'testing/stub-agent.mjs'), '--keep', keep];

@@ -45,6 +45,8 @@ export class OpenClaw {
     this.gateway = new TestGateway(join(stateDir, 'svc'), []);
     this.gateway.url = `http://127.0.0.1:${port}`;
     this.gateway.token = HOST_TOKEN;
+    // The host ends idle connections whenever it likes.
+    this.gateway.headers = { connection: 'close' };
   }
 
   /** Writes its configuration; `svc` is that of the plugin, `others` are folders of plugins that are there before it. */

@@ -85,7 +85,7 @@ function Schedules({ row: { app, name }, workspace, file, text }: SchedulesProps
       const now = await readFile(source, file);
       await writeFile(source, file, withSchedules(now.text ?? '', schedules.map(triggerOf)), now.sha);
       notify(`The new schedule of “${name}” is in a draft. Look at the change, then publish it.`);
-      go(hrefOf(['apps', app, 'code'], { workspace: draft, show: 'changes' }));
+      go(hrefOf(['apps', app, 'code'], { session: draft, show: 'changes' }));
     });
   return (
     <form

@@ -133,7 +133,7 @@ function Form({ detail, drafts }: { detail: AppDetail; drafts: readonly Workspac
       notify(`“${name.trim()}” is in a draft. Look at its files, then publish them.`);
       go(
         hrefOf(['apps', detail.id, 'code'], {
-          workspace: made.sessionId ?? undefined,
+          session: made.sessionId ?? undefined,
           file: `automations/${id}/handler.js`,
         }),
       );

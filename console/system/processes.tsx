@@ -158,7 +158,7 @@ function Lane({ process: { role, counters } }: { process: Process }) {
 /** A draft of an app is `_drafts/<workspace>/<app>`. */
 function actorHref({ app, automation }: Actor): string {
   const [, workspace, id] = /^_drafts\/([^/]+)\/(.+)$/.exec(app) ?? [];
-  if (id !== undefined) return hrefOf(['apps', id, 'code'], { workspace });
+  if (id !== undefined) return hrefOf(['apps', id, 'code'], { session: workspace });
   return hrefOf(automation === null ? ['apps', app] : ['automations', app, automation]);
 }
 

@@ -37,7 +37,7 @@ function setTraps(place: RunnerPlace, where: string, of: string, serverFile: str
   mkdirSync(join(where, '.claude'), { recursive: true });
   writeFileSync(
     join(where, '.claude/settings.json'),
-    JSON.stringify({ hooks: { WorkspaceStart: [{ hooks: [hook] }] } }),
+    JSON.stringify({ hooks: { SessionStart: [{ hooks: [hook] }] } }),
   );
   writeFileSync(join(where, 'CLAUDE.md'), `Memory of the ${of}.`);
   writeFileSync(join(where, '.claude/CLAUDE.md'), `Memory of the ${of}.`);

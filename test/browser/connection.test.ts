@@ -325,7 +325,7 @@ function connections(gateway: TestGateway): void {
     });
   }
 
-  test('a visitor of a public page reads its data again when the gateway is back, without a workspace', async () => {
+  test('a visitor of a public page reads its data again when the gateway is back, without a session', async () => {
     const manifest = JSON.parse(String(FILES['app.json']));
     manifest.id = 'open';
     manifest.public = true;
@@ -481,14 +481,14 @@ function liveQueries(gateway: TestGateway): void {
       },
     ],
   ] as const) {
-    test(`when the workspace ${way}, the stream ends, the page says so, and gets the latest value after a sign-in`, async () => {
+    test(`when the session ${way}, the stream ends, the page says so, and gets the latest value after a sign-in`, async () => {
       await news();
       await end();
       await holds(page, 'svc.status === "signed-out"');
       await comesTrue(async () => (await gateway.system()).counters?.subscribers === 0);
       const before = (await gateway.read('list', 'count')).json.data.n;
       await add('fig');
-      assert.deepEqual(await news(), [[], [], ['signed-out']], 'no value comes without a workspace');
+      assert.deepEqual(await news(), [[], [], ['signed-out']], 'no value comes without a session');
       await signIn();
       await Promise.all([last('again', before + 1), last('count', before + 1)]);
       assert.deepEqual(await news(), [[before + 1], [before + 1], ['online']]);

@@ -1,5 +1,5 @@
 /**
- * Every template while the gateway is away, when an answer is lost, and when its workspace has ended: typed text stays,
+ * Every template while the gateway is away, when an answer is lost, and when its session has ended: typed text stays,
  * nothing is stored twice.
  */
 import assert from 'node:assert/strict';
@@ -71,7 +71,7 @@ export function outages(): void {
     });
 
   for (const { id, isPublic, prepare, fill, send, field, row, count } of [...FORMS, BLANK]) {
-    test(`${id}: text that is added without a connection or a workspace stays typed, and is stored once`, async () => {
+    test(`${id}: text that is added without a connection or a session stays typed, and is stored once`, async () => {
       const page = await open(id, prepare);
       const typed = id === 'bookmarks' ? (text: string) => `https://127.0.0.1:1/${text}` : (text: string) => text;
       const isTyped = async (text: string) =>
@@ -289,7 +289,7 @@ export function outages(): void {
     await page.getByLabel('Name of Food').waitFor();
   });
 
-  test('journal: a text is kept while there is no connection or workspace, and saved by itself afterwards', async () => {
+  test('journal: a text is kept while there is no connection or session, and saved by itself afterwards', async () => {
     const page = await open('journal');
     const text = page.getByLabel('Entry');
     await text.fill('Rain.');

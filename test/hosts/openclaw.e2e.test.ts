@@ -128,10 +128,10 @@ describe('OpenClaw', { skip: withoutOpenClaw, concurrency: 1 }, () => {
     const page = await gateway.call('GET', '/svc/', { token: null });
     assert.equal(page.status, 200);
     const headers = { 'sec-fetch-site': 'same-origin' };
-    const workspace = await gateway.call('POST', '/svc/_session', { token: null, headers, body: { link: code } });
-    assert.equal(workspace.status, 200, workspace.text);
-    const [cookie = ''] = String(workspace.headers['set-cookie']).split(';');
-    const key = { ...headers, cookie, 'svc-page-key': workspace.json.pageKey };
+    const session = await gateway.call('POST', '/svc/_session', { token: null, headers, body: { link: code } });
+    assert.equal(session.status, 200, session.text);
+    const [cookie = ''] = String(session.headers['set-cookie']).split(';');
+    const key = { ...headers, cookie, 'svc-page-key': session.json.pageKey };
     const asPage = (extra: Record<string, string>, query = 'list') =>
       gateway.call('POST', '/svc/_tool/svc_read', { token: null, headers: extra, body: { app: 'notes', query } });
     assert.deepEqual((await asPage(key)).json.data, []);

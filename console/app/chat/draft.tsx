@@ -82,7 +82,7 @@ export function DraftBar({ app, workspace, edits, complain, onPublished }: Draft
           </p>
           <FindingList
             findings={findings}
-            onOpen={({ file, line, column }) => go(hrefOf(['apps', app, 'code'], { workspace, file, line, column }))}
+            onOpen={({ file, line, column }) => go(hrefOf(['apps', app, 'code'], { session: workspace, file, line, column }))}
           />
         </>
       )}
@@ -90,7 +90,7 @@ export function DraftBar({ app, workspace, edits, complain, onPublished }: Draft
         <span ref={said} class="chat-changes" role="status" tabindex={-1}>
           {tag === null ? (
             <>
-              <a href={hrefOf(['apps', app, 'code'], { workspace })}>{plural(diff.files.length, 'file')}</a> changed,
+              <a href={hrefOf(['apps', app, 'code'], { session: workspace })}>{plural(diff.files.length, 'file')}</a> changed,
               not published
             </>
           ) : (

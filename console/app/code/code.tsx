@@ -51,7 +51,7 @@ export function CodeView(props: AppViewProps) {
   };
   const edit = () =>
     run(async () => {
-      go(hrefOf(['apps', app.id, 'code'], { workspace: await openDraft(), file: query.get('file') ?? undefined }));
+      go(hrefOf(['apps', app.id, 'code'], { session: await openDraft(), file: query.get('file') ?? undefined }));
     });
   const source: Source | null =
     workspace !== null
@@ -241,7 +241,7 @@ function SourceChoice({ app, workspaces, workspace, version }: ChoiceProps) {
       value={workspace === null ? (isOther ? 'other' : '') : `s ${workspace}`}
       onChange={({ currentTarget: { value } }) => {
         const chosen = value.startsWith('s ') ? value.slice(2) : undefined;
-        go(hrefOf(['apps', app.id, 'code'], { workspace: chosen }));
+        go(hrefOf(['apps', app.id, 'code'], { session: chosen }));
       }}
     >
       {app.activeVersion !== null && <option value="">Live: {app.activeVersion}</option>}
