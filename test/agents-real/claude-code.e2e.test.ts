@@ -35,10 +35,7 @@ function setTraps(place: RunnerPlace, where: string, of: string, serverFile: str
   const hook = { type: 'command', command: `touch ${made('hook')}` };
   const server = { command: 'touch', args: [made('server')] };
   mkdirSync(join(where, '.claude'), { recursive: true });
-  writeFileSync(
-    join(where, '.claude/settings.json'),
-    JSON.stringify({ hooks: { SessionStart: [{ hooks: [hook] }] } }),
-  );
+  writeFileSync(join(where, '.claude/settings.json'), JSON.stringify({ hooks: { SessionStart: [{ hooks: [hook] }] } }));
   writeFileSync(join(where, 'CLAUDE.md'), `Memory of the ${of}.`);
   writeFileSync(join(where, '.claude/CLAUDE.md'), `Memory of the ${of}.`);
   writeFileSync(join(where, serverFile), JSON.stringify({ mcpServers: { [`server-${of}`]: server } }));

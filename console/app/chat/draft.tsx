@@ -82,7 +82,9 @@ export function DraftBar({ app, workspace, edits, complain, onPublished }: Draft
           </p>
           <FindingList
             findings={findings}
-            onOpen={({ file, line, column }) => go(hrefOf(['apps', app, 'code'], { session: workspace, file, line, column }))}
+            onOpen={({ file, line, column }) =>
+              go(hrefOf(['apps', app, 'code'], { session: workspace, file, line, column }))
+            }
           />
         </>
       )}
@@ -90,8 +92,8 @@ export function DraftBar({ app, workspace, edits, complain, onPublished }: Draft
         <span ref={said} class="chat-changes" role="status" tabindex={-1}>
           {tag === null ? (
             <>
-              <a href={hrefOf(['apps', app, 'code'], { session: workspace })}>{plural(diff.files.length, 'file')}</a> changed,
-              not published
+              <a href={hrefOf(['apps', app, 'code'], { session: workspace })}>{plural(diff.files.length, 'file')}</a>{' '}
+              changed, not published
             </>
           ) : (
             <>
