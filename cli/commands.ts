@@ -124,6 +124,13 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       },
       load: async () => (await import('./commands/operations/doctor-command.ts')).doctor,
     },
+    audit: {
+      summary: 'Show who did what: sign-ins, tokens, secrets, publications and removals',
+      details: [`Newest first. Entries are kept for ${LIMITS.auditDays} days.`],
+      options: { '-n, --lines <count>': `Entries to show, at most ${LIMITS.listRowsMax} (default ${LIMITS.listRows})` },
+      examples: ['svc audit', 'svc audit -n 10'],
+      load: async () => (await import('./commands/operations/audit-command.ts')).audit,
+    },
     'token [rotate|create|ls|revoke] [token]': {
       summary: 'Print or replace the access token; make, list or revoke tokens for programs',
       details: [

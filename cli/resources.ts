@@ -1,5 +1,6 @@
 /** The table of resources: where each list is, what a row is called, and the columns by which commands draw it. */
 import type { AutomationRow } from '../protocol/answer-types.ts';
+import { actorWords, detailWords } from '../protocol/audit.ts';
 import { outcomeOf, type RunRecord } from '../protocol/automations/runs.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import type { RouteKey, RowIn } from '../protocol/routes/api.ts';
@@ -145,6 +146,20 @@ export const RUNS: Drawn<'GET /svc/_runs'> = {
     { title: 'TOOK', align: 'right', drop: 4, cell: (run, now) => runTime(run, now) },
     text('RUN', ({ runId }) => ({ text: runId, format: 'dim' }), { drop: 2 }),
     text('OUTCOME', (run) => outcomeOf(run), { squeeze: true, drop: 3 }),
+  ],
+};
+
+/** The newest first. */
+export const AUDIT: Drawn<'GET /svc/_audit'> = {
+  key: 'GET /svc/_audit',
+  limit: LIMITS.listRows,
+  none: () => 'The audit log has no entry yet.',
+  columns: [
+    age('WHEN', ({ at }) => at),
+    text('WHO', ({ actor }) => actorWords(actor), { squeeze: true }),
+    text('WHAT', ({ action }) => action),
+    text('TARGET', ({ target }) => target ?? '', { squeeze: true }),
+    text('DETAIL', ({ detail }) => ({ text: detailWords(detail), format: 'dim' }), { squeeze: true, drop: 1 }),
   ],
 };
 

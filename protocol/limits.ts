@@ -253,6 +253,10 @@ export const LIMITS = {
   pageErrorChars: 2000, // text of one
   pageFileChars: 300, // the file that it names
 
+  auditDays: 400, // entries of the audit log are kept for
+  auditRefusals: 100, // refused sign-ins that it records in one window
+  auditRefusalsMs: 1 * HOUR,
+
   sessionMs: 12 * HOUR, // of a sign-in that no setting makes longer
   sessionMaxMs: 90 * DAY,
   removedIds: 10_000, // removed apps whose ids are remembered: the next of that id clears browsers

@@ -25,6 +25,7 @@ import type { LiveStreams } from './live/live-streams.ts';
 import type { McpSessions } from './mcp/mcp-sessions.ts';
 import type { Notices } from './notices/notices.ts';
 import type { Activity } from './operations/activity.ts';
+import type { AuditLog } from './operations/audit-log.ts';
 import type { Backups } from './operations/backups.ts';
 import type { DataRepair } from './operations/data-repair.ts';
 import type { EventLoopMonitor } from './operations/event-loop.ts';
@@ -47,6 +48,10 @@ export type Services = AppsOptions & {
   clientOf(exchange: Exchange, caller: Caller): string;
   /** Tokens with which agents call the gateway. */
   agentTokens: AgentTokens;
+  /** Who did what. */
+  audit: AuditLog;
+  /** The address of a client, past the proxies that the configuration trusts. */
+  addressOf(exchange: Exchange): string;
   apps: Apps;
   reads: CachedReads;
   /** Runs SQL of callers. */

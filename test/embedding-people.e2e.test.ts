@@ -119,6 +119,7 @@ const ROUTES: Row[] = [
   ['POST', '/svc/_apps/team/sql', { sql: 'SELECT 1' }, 'manager'],
   ['GET', '/svc/_apps', undefined, 'owner'],
   ['GET', '/svc/_system', undefined, 'owner'],
+  ['GET', '/svc/_audit', undefined, 'owner'],
   ['GET', '/svc/_tokens', undefined, 'owner'],
   ['GET', '/svc/_sessions', undefined, 'owner'],
   ['PUT', '/_svc-user/prefs', { patch: { theme: 'dark' } }, 'owner'],

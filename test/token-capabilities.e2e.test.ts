@@ -56,6 +56,7 @@ const ATTEMPTS: Attempt[] = [
   { needs: 'all', method: 'POST', path: '/svc/_apps/APP/copies' },
   { needs: 'all', method: 'POST', path: '/svc/_apps/APP/restart' },
   // The gateway itself; above all nothing that would extend the token's rights.
+  { needs: 'never', method: 'GET', path: '/svc/_audit' },
   { needs: 'never', method: 'GET', path: '/svc/_tokens' },
   { needs: 'never', method: 'POST', path: '/svc/_tokens', body: { name: 'more', tools: 'all' } },
   { needs: 'never', method: 'DELETE', path: '/svc/_tokens/OWN_ID' },

@@ -75,6 +75,7 @@ export function placesOf(apps: readonly AppRecord[], isShared: boolean): Entry[]
     place('Backups', 'System', 'system', 'backups'),
     place('Sign-in', 'System', 'system', 'sign-in'),
     place('Trash', 'System', 'system', 'trash'),
+    place('Audit', 'System', 'system', 'audit'),
   ];
   const views = APP_VIEWS.filter(({ id }) => !isShared || SHARED_VIEWS.has(id));
   return [

@@ -1,8 +1,9 @@
-/** The gateway itself: its processes live, what runs cost, its notices, its backups, its trash, and how long browsers stay signed in. */
+/** The gateway itself: its processes live, what runs cost, its notices, its backups, its trash, who did what, and how long browsers stay signed in. */
 import type { VNode } from 'preact';
 import { type Address, hrefOf } from '../address.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { Tabs } from '../ui/parts.tsx';
+import { AuditView } from './audit.tsx';
 import { Backups } from './backups.tsx';
 import { InsightsView } from './insights.tsx';
 import { NoticesView } from './notices.tsx';
@@ -16,6 +17,7 @@ const VIEWS: Record<string, (props: { query: URLSearchParams }) => VNode> = {
   notices: () => <NoticesView />,
   backups: () => <Backups />,
   trash: () => <Trash />,
+  audit: () => <AuditView />,
   'sign-in': () => <SignInView />,
 };
 
@@ -38,6 +40,7 @@ export function SystemView({ address }: { address: Address }) {
           { id: 'notices', text: 'Notices', href: hrefOf(['system', 'notices']) },
           { id: 'backups', text: 'Backups', href: hrefOf(['system', 'backups']) },
           { id: 'trash', text: 'Trash', href: hrefOf(['system', 'trash']) },
+          { id: 'audit', text: 'Audit', href: hrefOf(['system', 'audit']) },
           ...(hasSessions ? [{ id: 'sign-in', text: 'Sign-in', href: hrefOf(['system', 'sign-in']) }] : []),
         ]}
       />

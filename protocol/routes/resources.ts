@@ -17,6 +17,7 @@ import { DRAFTS } from './authoring/drafts-rows.ts';
 import { WORKSPACES } from './authoring/workspaces-rows.ts';
 import { AUTOMATIONS } from './automations/automations-rows.ts';
 import { RUNS } from './automations/runs-rows.ts';
+import { AUDIT } from './operations/audit-rows.ts';
 import { BACKUPS } from './operations/backups-rows.ts';
 import { CODE } from './operations/code-rows.ts';
 import { NOTICES } from './operations/notices-rows.ts';
@@ -28,6 +29,7 @@ import type { Resource } from './row.ts';
 const ALL = [
   AGENTS,
   APPS,
+  AUDIT,
   AUTOMATIONS,
   BACKUPS,
   CHAT,

@@ -32,20 +32,29 @@ import { Reply, serve, serveRaw } from './serve-row.ts';
 const SEEN = 'svc_seen';
 const SEEN_SECONDS = (LIMITS.dayMs / 1000) * 365;
 
-export function signInRoutes({ access: own, registry, gitStore, listening, consoleFiles }: Services): Route[] {
+export function signInRoutes(services: Services): Route[] {
+  const { access: own, addressOf, audit, registry, gitStore, listening, consoleFiles } = services;
   const accessOf = (): Access => {
     if (own) return own;
     throw new SvcError('NOT_FOUND', 'The host of this gateway handles authentication; there are no sessions.');
   };
   return [
-    ...serve(signIn, ({ headers: { authorization = '' }, body: { link }, exchange, place }) => {
+    ...serve(signIn, async ({ headers: { authorization = '' }, body: { link }, caller, exchange, place }) => {
       const access = accessOf();
+      const address = addressOf(exchange);
       const hasToken = BEARER.test(authorization);
-      if (hasToken) demandAdmin(access.caller(exchange, place));
-      else if (link === undefined) throw notSignedIn(undefined);
-      if (place.kind !== 'console' && place.kind !== 'shared') throw notHere(place);
-      if (!hasToken && !access.signIns.takeLink(link ?? '')) throw notSignedIn(link);
-      return sessionReply(access, exchange, place, { ...access.signIns.begin(), owner: null });
+      try {
+        if (hasToken) demandAdmin(access.caller(exchange, place));
+        else if (link === undefined) throw notSignedIn(undefined);
+        if (place.kind !== 'console' && place.kind !== 'shared') throw notHere(place);
+        if (!hasToken && !access.signIns.takeLink(link ?? '')) throw notSignedIn(link);
+      } catch (error) {
+        await audit.refused(caller, address);
+        throw error;
+      }
+      const begun = access.signIns.begin();
+      await audit.record({ kind: 'session' }, 'sign-in', null, { address, with: hasToken ? 'token' : 'link' });
+      return sessionReply(access, exchange, place, { ...begun, owner: null });
     }),
     ...serve(showSignIn, ({ exchange, place }) => {
       const session = sessionOf(accessOf(), exchange, place);
@@ -62,18 +71,21 @@ export function signInRoutes({ access: own, registry, gitStore, listening, conso
       const session = sessionOf(access, exchange, place);
       const endsAll = place.kind === 'console' || place.kind === 'shared';
       const cookies = await access.signOut(exchange, place, endsAll ? session : null);
+      if (endsAll && session !== null) await audit.record({ kind: 'session' }, 'sign-out', null);
       return new Reply({ ok: true }, { 'set-cookie': cookies, ...NO_STORE });
     }),
     ...serve(showSignInLength, () => accessOf().signIns.length),
-    ...serve(setSignInLength, async ({ body: { hours } }) => {
+    ...serve(setSignInLength, async ({ body: { hours }, caller }) => {
       const { signIns } = accessOf();
       await signIns.setLength(hours);
+      await audit.record(caller, 'sign-in.length', null, { hours });
       return signIns.length;
     }),
-    ...serve(makeSignInLink, ({ body: { open }, headers, place }) => {
+    ...serve(makeSignInLink, async ({ body: { open }, caller, headers, place }) => {
       const { signIns, places } = accessOf();
       if (open !== undefined) ownerOfText(open);
       const { code, expiresAt } = signIns.link();
+      await audit.record(caller, 'sign-in.link', open ?? null);
       const reached = originOf(headers.host, listening());
       const base = places.consoleOf(place) ?? (place.kind === 'shared' ? place.origin : reached);
       const fragment = new URLSearchParams({ link: code, ...(open === undefined ? {} : { open }) });
@@ -158,9 +170,9 @@ function useTicket(access: Access, registry: Services['registry'], exchange: Exc
   const ticket = access.signIns.takeTicket(text, place.host);
   if (ticket === null || place.kind !== 'page')
     throw unauthorized('The ticket was used, is too old, or is for another address; the console gives another one.');
-  const { app, workspace: session } = ticket.owner;
+  const { app, workspace } = ticket.owner;
   const known = `${SEEN}=${registry.registeredAt(app) ?? 0}`;
-  const isFresh = session === undefined && registry.wasRemoved(app) && !hasCookie(exchange, known);
+  const isFresh = workspace === undefined && registry.wasRemoved(app) && !hasCookie(exchange, known);
   // Before the first page: what another app of this id stored in the browser is not this one's.
   const fresh = {
     cookies: [`${known}; Path=/; Max-Age=${SEEN_SECONDS}; HttpOnly; SameSite=Strict`],
@@ -195,11 +207,11 @@ function sessionOf(access: Access, exchange: Exchange, place: Place): Session | 
 
 /** The page that a text such as `todos` or `_draft/s1/todos` names. Throws as ids do. */
 function ownerOfText(text: string): PageOwner {
-  const [, session, drafted] = /^_draft\/([^/]+)\/([^/]+)$/.exec(text) ?? [];
-  const owner: PageOwner = session === undefined ? { app: text } : { app: drafted ?? '', workspace: session };
+  const [, workspace, drafted] = /^_draft\/([^/]+)\/([^/]+)$/.exec(text) ?? [];
+  const owner: PageOwner = workspace === undefined ? { app: text } : { app: drafted ?? '', workspace };
   checkAppId(owner.app);
-  if (session !== undefined && !isChosenId(session)) {
-    throw new SvcError('INVALID_ID', `The session id "${session.slice(0, 80)}" is not valid.`, { path: 'open' });
+  if (workspace !== undefined && !isChosenId(workspace)) {
+    throw new SvcError('INVALID_ID', `The workspace id "${workspace.slice(0, 80)}" is not valid.`, { path: 'open' });
   }
   return owner;
 }

@@ -12,6 +12,7 @@ import { LiveQueries } from '../live/live-queries.ts';
 import { LiveStreams } from '../live/live-streams.ts';
 import { McpSessions } from '../mcp/mcp-sessions.ts';
 import { Activity, dataBytes } from '../operations/activity.ts';
+import { AuditLog, MACHINE } from '../operations/audit-log.ts';
 import { DataRepair } from '../operations/data-repair.ts';
 import { EventLoopMonitor } from '../operations/event-loop.ts';
 import { HttpMeter } from '../operations/metrics/http-meter.ts';
@@ -25,6 +26,8 @@ import type { Phases } from './phases.ts';
 /** What is made here. */
 type MadeHere =
   | 'clientOf'
+  | 'addressOf'
+  | 'audit'
   | 'liveStreams'
   | 'activity'
   | 'mcpSessions'
@@ -63,12 +66,16 @@ export function openRequests(
     chat.turns.endRefused();
   };
   for (const given of [access, agentTokens, programTokens]) given?.on('ended', endRefused);
+  const audit = new AuditLog({ db: identityDb, log });
+  access?.on('rotated', () => void audit.record(MACHINE, 'token.rotated', null));
   const services: Services = {
     ...parts,
     clientOf: (exchange, caller) =>
       access !== null || caller.kind === 'agent' || caller.kind === 'person'
         ? caller.client
         : `address ${addresses.clientOf(exchange)}`,
+    addressOf: (exchange) => addresses.addressOf(exchange),
+    audit,
     liveStreams: new LiveStreams(live, changes),
     activity: new Activity({
       meters: tree.meters,

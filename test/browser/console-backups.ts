@@ -124,5 +124,20 @@ export function backupsSuite(gateway: TestGateway): void {
       await page.getByText('The trash is empty').waitFor();
       assert.deepEqual((await gateway.call('GET', '/svc/_trash')).json, []);
     });
+
+    test('the audit log says who removed it, the newest first, and has earlier entries', async () => {
+      const page = await suite.open('/system/audit');
+      const rows = page.getByRole('row').filter({ has: page.getByRole('cell') });
+      await rows.first().getByText('app.deleted').waitFor();
+      await rows.first().getByText('browser').waitFor();
+      await assertLooks(page);
+      await assertAccessible(page);
+      for (let i = 0; i < 50; i++)
+        assert.equal((await gateway.call('POST', '/svc/_session/links', { body: { open: 'notes' } })).status, 201);
+      await page.reload();
+      await page.getByRole('button', { name: 'Earlier entries' }).click();
+      await rows.filter({ hasText: 'app.deleted' }).first().waitFor();
+      assert.ok((await rows.count()) > 50);
+    });
   });
 }

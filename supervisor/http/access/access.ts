@@ -58,9 +58,9 @@ type AccessOptions = {
 
 /**
  * Identifies callers. Sessions are not stored: cookies are signed with a key made from the token, so a new token ends them all.
- * `ended`: what some callers presented has ended, so their streams and turns must end.
+ * `ended`: what some callers presented has ended, so their streams and turns must end. `rotated`: the token file has a new token.
  */
-export class Access extends EventEmitter<{ ended: [] }> {
+export class Access extends EventEmitter<{ ended: []; rotated: [] }> {
   readonly places: Places;
   readonly signIns: SignIns;
   readonly #programTokens: AccessOptions['programTokens'];
@@ -101,6 +101,7 @@ export class Access extends EventEmitter<{ ended: [] }> {
     access.#file = new TokenFile(path, token, options.log, (next) => {
       access.#credentials = access.#credentialsOf(next);
       access.emit('ended');
+      access.emit('rotated');
     });
     return access;
   }

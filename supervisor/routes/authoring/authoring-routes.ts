@@ -2,6 +2,7 @@
  * Creates and changes apps over HTTP without an editor: blank ones, templates, names (specification, "Changes without an
  * editor").
  */
+import type { UploadAnswer } from '../../../protocol/answer-types.ts';
 import { checkAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { changeApp } from '../../../protocol/routes/apps/apps-rows.ts';
@@ -18,14 +19,14 @@ import { shape } from '../../../protocol/shapes/shape.ts';
 import type { AppChange } from '../../authoring/app-edits.ts';
 import { type Authoring, type Staged, webhooksOf } from '../../authoring/authoring.ts';
 import { gitStoreOf } from '../../authoring/open-authoring.ts';
-import { demand } from '../../http/access/grants.ts';
+import { type Caller, demand } from '../../http/access/grants.ts';
 import { publisherIn } from '../../http/access/person.ts';
 import { answerJson } from '../../http/answers.ts';
 import type { Route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
 import { paramsOf, publicOriginOf, queryOf, refuse } from '../requests.ts';
 import { type Request, serve, serveRaw } from '../serve-row.ts';
-import { shown, whereOf } from './staged.ts';
+import { recorded, shown, whereOf } from './staged.ts';
 
 const IMPORT = shape(importApp.query);
 
@@ -36,15 +37,22 @@ export function authoringRoutes(services: Services): Route[] {
     origin: publicOriginOf(host, services),
     ...publisherIn(caller),
   });
+  const recordNew = async <T extends UploadAnswer>(caller: Caller, made: T): Promise<T> => {
+    await services.audit.record(caller, 'app.published', made.id, { version: made.versionId });
+    return made;
+  };
   return [
     ...serve(listTemplates, () => templates.list()),
     ...serve(makeApp, async (request) => {
       const { id, name } = request.body;
-      return shownNew(await authoring().create(id, name, whereOf(services, request)));
+      return shownNew(
+        await recorded(services, request, await authoring().create(id, name, whereOf(services, request))),
+      );
     }),
     ...serve(cloneTemplate, async (request) => {
       const { templateId, id, name } = request.body;
-      return shownNew(await authoring().clone(templateId, { id, name }, whereOf(services, request)));
+      const staged = await authoring().clone(templateId, { id, name }, whereOf(services, request));
+      return shownNew(await recorded(services, request, staged));
     }),
     ...serve(changeApp, async (request) => {
       const { id } = request.params;
@@ -55,8 +63,9 @@ export function authoringRoutes(services: Services): Route[] {
       const message = given ?? wordsOf(change);
       const where = { ...whereOf(services, request), message };
       if (services.gitStore !== null || !publish || sessionId !== undefined)
-        return shown(await authoring().change(id, change, where));
+        return shown(await recorded(services, request, await authoring().change(id, change, where)));
       const { versionId, migrationsApplied } = await newApps.change(id, change, where);
+      await services.audit.record(request.caller, 'app.published', id, { version: versionId });
       return { app: id, sessionId: null, staged: false, version: versionId, migrationsApplied };
     }),
     ...serveRaw(importApp, async (exchange, _params, caller) => {
@@ -69,20 +78,21 @@ export function authoringRoutes(services: Services): Route[] {
         // It may take minutes to arrive, and what it was begun with may have ended meanwhile.
         const received = () => demand(caller, 'make', id);
         const wanted = { id, name, origin, ...publisherIn(caller) };
-        answerJson(exchange, 201, await newApps.fromArchive(body, wanted, received));
+        answerJson(exchange, 201, await recordNew(caller, await newApps.fromArchive(body, wanted, received)));
       } finally {
         body.destroy();
       }
     }),
-    ...serve(fetchApp, (request) => {
+    ...serve(fetchApp, async (request) => {
       const { id, name = null, url } = request.body;
-      return newApps.fromAddress(url, { id, name, ...makerOf(request) });
+      return recordNew(request.caller, await newApps.fromAddress(url, { id, name, ...makerOf(request) }));
     }),
-    ...serve(duplicateApp, (request) => {
+    ...serve(duplicateApp, async (request) => {
       const { id, name = null, data = false } = request.body;
       demand(request.caller, 'make', id);
       checkAppId(request.params.id);
-      return newApps.duplicate(request.params.id, { id, name, ...makerOf(request) }, { data });
+      const wanted = { id, name, ...makerOf(request) };
+      return recordNew(request.caller, await newApps.duplicate(request.params.id, wanted, { data }));
     }),
   ];
 }

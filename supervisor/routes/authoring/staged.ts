@@ -17,6 +17,13 @@ export function whereOf(services: Services, { body, headers, caller }: Asked): S
   return { ...(sessionId === undefined ? {} : { sessionId }), publish, origin, ...publisherIn(caller) };
 }
 
+/** Records what was published, if it was. */
+export async function recorded(services: Services, { caller }: Asked, staged: Staged): Promise<Staged> {
+  const { app, published } = staged;
+  if (published !== undefined) await services.audit.record(caller, 'app.published', app, { version: published.tag });
+  return staged;
+}
+
 type Shown = Pick<Staged, 'app' | 'sessionId' | 'staged'> &
   Partial<Pick<PublishResult, 'version' | 'tag' | 'sha' | 'migrationsApplied'>>;
 

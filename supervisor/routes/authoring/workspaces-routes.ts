@@ -119,9 +119,11 @@ export function workspaceRoutes(services: Services): Route[] {
         if (!gone.aborted) throw error;
       }
     }),
-    ...serve(publishWorkspace, ({ params: { sid }, body: { app = null, message = null }, headers, caller }) => {
+    ...serve(publishWorkspace, async ({ params: { sid }, body: { app = null, message = null }, headers, caller }) => {
       const origin = publicOriginOf(headers.host, services);
-      return workspaces().publish(sid, { app, message, origin, ...publisherIn(caller) });
+      const result = await workspaces().publish(sid, { app, message, origin, ...publisherIn(caller) });
+      await services.audit.record(caller, 'app.published', result.id, { version: result.tag });
+      return result;
     }),
   ];
 }

@@ -9,7 +9,7 @@ import { type Authoring, type Staged, webhooksOf } from '../../authoring/authori
 import { gitStoreOf } from '../../authoring/open-authoring.ts';
 import type { Route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
-import { shown, whereOf } from '../authoring/staged.ts';
+import { recorded, shown, whereOf } from '../authoring/staged.ts';
 import { refuse } from '../requests.ts';
 import { serve } from '../serve-row.ts';
 
@@ -20,7 +20,8 @@ export function automationEditRoutes(services: Services): Route[] {
       const { app, id, manifest = {}, handler } = request.body;
       checkAppId(app);
       const draft = { id, manifest, ...(handler === undefined ? {} : { handler }) };
-      return shownWith(await authoring().createAutomation(app, draft, whereOf(services, request)), id);
+      const staged = await authoring().createAutomation(app, draft, whereOf(services, request));
+      return shownWith(await recorded(services, request, staged), id);
     }),
     ...serve(changeAutomation, async (request) => {
       const { app, id } = request.params;
@@ -29,13 +30,14 @@ export function automationEditRoutes(services: Services): Route[] {
       if (handler === undefined && Object.keys(manifest).length === 0)
         refuse('manifest', 'Say what to change: members of "manifest", or "handler".');
       const draft = { id, manifest, ...(handler === undefined ? {} : { handler }) };
-      return shownWith(await authoring().updateAutomation(app, draft, whereOf(services, request)), id);
+      const staged = await authoring().updateAutomation(app, draft, whereOf(services, request));
+      return shownWith(await recorded(services, request, staged), id);
     }),
     ...serve(removeAutomation, async (request) => {
       const { app, id } = request.params;
       checkAppId(app);
       const staged = await authoring().deleteAutomation(app, id, whereOf(services, request));
-      return { ...shown(staged), id, deleted: true };
+      return { ...shown(await recorded(services, request, staged)), id, deleted: true };
     }),
   ];
 }

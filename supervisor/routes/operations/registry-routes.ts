@@ -46,7 +46,7 @@ export function registryRoutes(services: Services): Route[] {
 
 /** The records of apps, and their removal. */
 function appRoutes(services: Services): Route[] {
-  const { apps, pages, registry, deployments } = services;
+  const { apps, audit, pages, registry, deployments } = services;
   /** Of the app's page, for a browser where the request came from; a path where all share an origin. */
   const addressOf = (place: Place, app: string): string =>
     place.base === null ? `/svc/${app}/` : `${services.access?.places.originOf(place, { app })}/`;
@@ -71,15 +71,18 @@ function appRoutes(services: Services): Route[] {
       const version = await apps.activePage(id);
       await pages.serve(exchange, place, version, `/${LIST_ICON}`, wanted === version.summary.versionId);
     }),
-    ...serve(removeApp, async ({ params: { id }, query: { purge } }) => {
+    ...serve(removeApp, async ({ params: { id }, query, caller }) => {
       checkAppId(id);
-      return await deployments.remove(id, { purge: purge === '1' });
+      const purge = query.purge === '1';
+      const removed = await deployments.remove(id, { purge });
+      await audit.record(caller, 'app.removed', id, purge ? { purge } : {});
+      return removed;
     }),
   ];
 }
 
 function versionRoutes(services: Services): Route[] {
-  const { deployments, versionFiles, log } = services;
+  const { audit, deployments, versionFiles, log } = services;
   return [
     ...serveRaw(uploadVersion, async (exchange, { id = '' }, caller) => {
       const origin = publicOriginOf(exchange.header('host'), services);
@@ -91,6 +94,10 @@ function versionRoutes(services: Services): Route[] {
         const received = () => demand(caller, 'manage', id);
         const options = { activate: activate !== '0', ifLive, message, origin, received, ...publisherIn(caller) };
         const result = await deployments.upload(id, body, options);
+        await audit.record(caller, 'app.published', id, {
+          version: result.versionId,
+          ...(!options.activate && { live: false }),
+        });
         answerJson(exchange, result.deduplicated ? 200 : 201, result);
       } finally {
         body.destroy();
@@ -100,13 +107,17 @@ function versionRoutes(services: Services): Route[] {
       checkAppId(id);
       return await deployments.versions(id, { limit, ...(before === undefined ? {} : { before }) });
     }),
-    ...serve(activateVersion, async ({ params: { id }, body: { versionId }, headers: { host } }) => {
+    ...serve(activateVersion, async ({ params: { id }, body: { versionId }, headers: { host }, caller }) => {
       checkAppId(id);
-      return await deployments.activate(id, versionId, { origin: publicOriginOf(host, services) });
+      const active = await deployments.activate(id, versionId, { origin: publicOriginOf(host, services) });
+      await audit.record(caller, 'app.published', id, { version: versionId });
+      return active;
     }),
-    ...serve(rollBack, async ({ params: { id }, body: { version = null }, headers: { host } }) => {
+    ...serve(rollBack, async ({ params: { id }, body: { version = null }, headers: { host }, caller }) => {
       checkAppId(id);
-      return await deployments.rollback(id, version, { origin: publicOriginOf(host, services) });
+      const active = await deployments.rollback(id, version, { origin: publicOriginOf(host, services) });
+      await audit.record(caller, 'app.published', id, { version: active.activeVersion });
+      return active;
     }),
     ...serve(listVersionFiles, async ({ params: { id, versionId } }) => {
       checkAppId(id);
@@ -130,9 +141,11 @@ function versionRoutes(services: Services): Route[] {
       const answer = `${JSON.stringify(rest).slice(0, -1)},"files":${await arrayText(files)}}`;
       exchange.send(200, NO_STORE, answer, JSON_HEADERS);
     }),
-    ...serve(deleteVersion, async ({ params: { id, versionId } }) => {
+    ...serve(deleteVersion, async ({ params: { id, versionId }, caller }) => {
       checkAppId(id);
-      return await deployments.deleteVersion(id, versionId);
+      const deleted = await deployments.deleteVersion(id, versionId);
+      await audit.record(caller, 'version.deleted', id, { version: versionId });
+      return deleted;
     }),
   ];
 }

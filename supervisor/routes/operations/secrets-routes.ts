@@ -8,7 +8,7 @@ import type { Services } from '../../services.ts';
 import { scopeOf } from '../requests.ts';
 import { serve } from '../serve-row.ts';
 
-export function secretRoutes({ scopes, secrets }: Services): Route[] {
+export function secretRoutes({ audit, scopes, secrets }: Services): Route[] {
   /** Those that it has; of a draft also the names that only the live app has. */
   const listOf = ({ app, key }: Scope): SecretRecord[] => {
     const own = secrets.list(key);
@@ -27,14 +27,18 @@ export function secretRoutes({ scopes, secrets }: Services): Route[] {
       if (record === undefined) throw unknownSecret(scope.key, name);
       return record;
     }),
-    ...serve(setSecret, async ({ params, body: { value } }) => {
-      const { key } = await scopeOf(scopes, params);
-      return await secrets.set(key, params.name, value);
-    }),
-    ...serve(removeSecret, async ({ params }) => {
+    ...serve(setSecret, async ({ params, body: { value }, caller }) => {
       const { name } = params;
-      const { key } = await scopeOf(scopes, params);
+      const { app, key, workspace } = await scopeOf(scopes, params);
+      const record = await secrets.set(key, name, value);
+      await audit.record(caller, 'secret.set', app, { name, ...(workspace !== undefined && { workspace }) });
+      return record;
+    }),
+    ...serve(removeSecret, async ({ params, caller }) => {
+      const { name } = params;
+      const { app, key, workspace } = await scopeOf(scopes, params);
       await secrets.remove(key, name);
+      await audit.record(caller, 'secret.removed', app, { name, ...(workspace !== undefined && { workspace }) });
       return { name, deleted: true };
     }),
   ];

@@ -3,6 +3,7 @@ import { eventText } from '../../../protocol/http/event-stream.ts';
 import { checkAppId, scopeKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { runSql } from '../../../protocol/routes/apps/apps-rows.ts';
+import { readAudit } from '../../../protocol/routes/operations/audit-rows.ts';
 import {
   checkHealth,
   describeGateway,
@@ -42,7 +43,7 @@ const LOG_QUERY = new Shape<QueryOf<typeof readLogs>>(readLogs.query);
 const LOGS_FOLLOW = Buffer.from(': log entries follow\n\n');
 
 export function systemRoutes(services: Services): Route[] {
-  const { apps, scopes, version } = services;
+  const { apps, audit, scopes, version } = services;
   const metrics = new Metrics(services);
   // The same for as long as the gateway runs.
   let gatewayText: Buffer | null = null;
@@ -50,6 +51,9 @@ export function systemRoutes(services: Services): Route[] {
     ...serve(checkHealth, () => ({ ok: true as const, version })),
     ...serve(showSystem, () => systemStatus(services)),
     ...serveRaw(readMetrics, async (exchange) => exchange.send(200, NO_STORE, await metrics.text(), METRICS_HEADERS)),
+    ...serve(readAudit, ({ query: { limit = LIMITS.listRows, before } }) =>
+      audit.list({ limit, before: before === undefined ? null : entryIdOf(before) }),
+    ),
     ...serveRaw(readLogs, async (exchange, { sid }, caller) => {
       const given = queryOf(exchange);
       const app = given.get('app');
@@ -106,6 +110,13 @@ function placeOf(text: string): number | LogCursor {
   const time = Number(text);
   const place = /^\d{1,16}$/.test(text) && time >= 1 && time <= Number.MAX_SAFE_INTEGER ? time : parseCursor(text);
   return place ?? refuse('before', '"before" must be a time in milliseconds, or the "log-cursor" of an answer.');
+}
+
+function entryIdOf(text: string): number {
+  const id = Number(text);
+  if (!/^\d{1,16}$/.test(text) || id > Number.MAX_SAFE_INTEGER)
+    refuse('before', '"before" must be the "id" of an entry.');
+  return id;
 }
 
 /** A reader that does not read misses lines; the file has them all. */

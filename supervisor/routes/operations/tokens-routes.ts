@@ -7,24 +7,27 @@ import type { Route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
 import { serve } from '../serve-row.ts';
 
-export function tokenRoutes({ access, programTokens }: Services): Route[] {
+export function tokenRoutes({ access, audit, programTokens }: Services): Route[] {
   const checkOwned = () => {
     if (!access)
       throw new SvcError('NOT_FOUND', 'The host of this gateway handles authentication; there are no tokens.');
   };
   return [
-    ...serve(makeToken, async ({ body: { name, tools, apps, expiresInDays } }) => {
+    ...serve(makeToken, async ({ body: { name, tools, apps, expiresInDays }, caller }) => {
       checkOwned();
       checkApps(apps ?? []);
-      return await programTokens.create({ name, tools, apps, expiresInDays });
+      const made = await programTokens.create({ name, tools, apps, expiresInDays });
+      await audit.record(caller, 'token.made', made.id, { name, tools, apps: made.apps, expiresAt: made.expiresAt });
+      return made;
     }),
     ...serve(listTokens, async ({ query: { limit = LIMITS.listRows, before = null } }) => {
       checkOwned();
       return await programTokens.list({ limit, before });
     }),
-    ...serve(revokeToken, async ({ params: { id } }) => {
+    ...serve(revokeToken, async ({ params: { id }, caller }) => {
       checkOwned();
       await programTokens.revoke(id);
+      await audit.record(caller, 'token.revoked', id);
       return { id, deleted: true };
     }),
   ];

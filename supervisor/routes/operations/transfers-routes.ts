@@ -67,11 +67,14 @@ export function transferRoutes(services: Services): Route[] {
       const gone = goneSignal(exchange);
       await gitStoreOf(services).code.export((path) => sendFile(exchange, path, exportCode.answer.media, gone, log));
     }),
-    ...serveRaw(importCode, async (exchange) => {
+    ...serveRaw(importCode, async (exchange, _params, caller) => {
       const origin = publicOriginOf(exchange.header('host'), services);
       const body = exchange.streamBody(LIMITS.gitBundleBytes, LIMITS.uploadTimeoutMs);
       try {
-        answerJson(exchange, 201, await gitStoreOf(services).code.import(body, origin));
+        const imported = await gitStoreOf(services).code.import(body, origin);
+        for (const { id, versionId } of imported.apps)
+          await services.audit.record(caller, 'app.published', id, { version: versionId });
+        answerJson(exchange, 201, imported);
       } finally {
         body.destroy();
       }

@@ -11,7 +11,7 @@ import type { Route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
 import { serve } from '../serve-row.ts';
 
-export function trashRoutes({ layout, config, deployments }: Services): Route[] {
+export function trashRoutes({ audit, layout, config, deployments }: Services): Route[] {
   /** By id. What is in the trash does not change. */
   const sizes = new Map<string, number>();
 
@@ -32,8 +32,16 @@ export function trashRoutes({ layout, config, deployments }: Services): Route[] 
       for (const trashed of rowsAfter(all, before).slice(0, limit)) rows.push(await rowOf(trashed));
       return rows;
     }),
-    ...serve(restoreApp, ({ params: { id } }) => deployments.restore(id)),
-    ...serve(deleteTrashed, ({ params: { id } }) => deployments.removeTrashed(id)),
+    ...serve(restoreApp, async ({ params: { id }, caller }) => {
+      const restored = await deployments.restore(id);
+      await audit.record(caller, 'app.restored', restored.id, { from: id });
+      return restored;
+    }),
+    ...serve(deleteTrashed, async ({ params: { id }, caller }) => {
+      const deleted = await deployments.removeTrashed(id);
+      await audit.record(caller, 'app.deleted', id);
+      return deleted;
+    }),
   ];
 }
 

@@ -1,0 +1,123 @@
+/** Records who did what to the gateway in the identity database, and lists it (specification, "Audit log"). */
+import { randomUUID } from 'node:crypto';
+import type { Logger } from 'pino';
+import type { AuditAction } from '../../protocol/audit.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { AuditEntry } from '../../protocol/routes/operations/audit-rows.ts';
+import type { DbClient } from '../../protocol/wire/db-client.ts';
+import type { Row, SqlStatement } from '../../protocol/wire/frames.ts';
+import type { Caller } from '../http/access/grants.ts';
+import { retryIfWriterLost } from '../retry-if-writer-lost.ts';
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS audit (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    uid TEXT NOT NULL UNIQUE, -- a statement that runs twice adds one row
+    at INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    action TEXT NOT NULL,
+    target TEXT,
+    detail TEXT NOT NULL
+  ) STRICT;
+  CREATE INDEX IF NOT EXISTS audit_at ON audit (at)`;
+const INSERT = 'INSERT OR IGNORE INTO audit (uid, at, actor, action, target, detail) VALUES (?, ?, ?, ?, ?, ?)';
+const FORGET = 'DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < ? ORDER BY at LIMIT 1000)';
+const LIST = 'SELECT id, at, actor, action, target, detail FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?';
+
+type Actor = AuditEntry['actor'];
+export type Detail = Readonly<Record<string, unknown>>;
+
+/** Who may write the data directory. */
+export const MACHINE: Actor = { kind: 'machine' };
+
+type AuditLogOptions = {
+  /** The identity database. */
+  db: DbClient;
+  log: Pick<Logger, 'error'>;
+  /** Milliseconds since the epoch. */
+  now?: () => number;
+};
+
+export class AuditLog {
+  readonly #options: AuditLogOptions;
+  readonly #now: () => number;
+  #ready: Promise<unknown> | null = null;
+  /** When old entries were last looked for. */
+  #tidiedAt = 0;
+  /** Refused sign-ins since `from`: whoever guesses does not fill the disk. */
+  #refused = { from: 0, count: 0 };
+
+  constructor(options: AuditLogOptions) {
+    this.#options = options;
+    this.#now = options.now ?? Date.now;
+  }
+
+  /**
+   * Stores an entry durably. Never rejects, because what it is about has been done: an entry that cannot be stored is in the log
+   * of the gateway.
+   */
+  async record(by: Caller | Actor, action: AuditAction, target: string | null, detail: Detail = {}): Promise<void> {
+    const at = this.#now();
+    const actor = 'grants' in by ? actorOf(by) : by;
+    const { db, log } = this.#options;
+    const entry: SqlStatement = [
+      INSERT,
+      [randomUUID(), at, JSON.stringify(actor), action, target, JSON.stringify(detail)],
+    ];
+    const forgets = at - this.#tidiedAt > LIMITS.dayMs;
+    const statements: SqlStatement[] = forgets ? [entry, [FORGET, [at - LIMITS.auditDays * LIMITS.dayMs]]] : [entry];
+    try {
+      await this.#open();
+      await retryIfWriterLost(() => db.batch(statements));
+      if (forgets) this.#tidiedAt = at;
+    } catch (error) {
+      log.error({ err: error, actor, action, target, detail }, 'An entry of the audit log could not be stored.');
+    }
+  }
+
+  /** Records a refused sign-in; of many in an hour the first `LIMITS.auditRefusals`. */
+  async refused(by: Caller, address: string): Promise<void> {
+    const now = this.#now();
+    if (now - this.#refused.from > LIMITS.auditRefusalsMs) this.#refused = { from: now, count: 0 };
+    const count = ++this.#refused.count;
+    if (count > LIMITS.auditRefusals) return;
+    const isLast = count === LIMITS.auditRefusals;
+    await this.record(by, 'sign-in.refused', null, {
+      address,
+      ...(isLast && { more: 'Later ones are left out for an hour.' }),
+    });
+  }
+
+  /** The newest first, from before the entry `before` on. */
+  async list({ limit, before }: { limit: number; before: number | null }): Promise<AuditEntry[]> {
+    await this.#open();
+    const rows = await retryIfWriterLost(() => this.#options.db.all(LIST, [before ?? Number.MAX_SAFE_INTEGER, limit]));
+    return rows.map(entryOf);
+  }
+
+  #open(): Promise<unknown> {
+    this.#ready ??= retryIfWriterLost(() => this.#options.db.exec(SCHEMA)).catch((error: unknown) => {
+      this.#ready = null;
+      throw error;
+    });
+    return this.#ready;
+  }
+}
+
+function actorOf(caller: Caller): Actor {
+  // Nobody has been asked who they are yet.
+  if (caller.grants.length === 0) return { kind: 'public' };
+  const { name } = caller.shown('');
+  return { kind: caller.kind, ...(name !== undefined && { name }) };
+}
+
+function entryOf({ id, at, actor, action, target, detail }: Row): AuditEntry {
+  return {
+    id: Number(id),
+    at: Number(at),
+    actor: JSON.parse(String(actor)),
+    action: action as AuditAction,
+    target: target as string | null,
+    detail: JSON.parse(String(detail)),
+  };
+}

@@ -1,0 +1,173 @@
+/** The audit log: who signed in, made tokens, set secrets, published and removed (specification, "Audit log"). */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { AUDIT_ACTIONS } from '../protocol/audit.ts';
+import type { AuditEntry } from '../protocol/routes/operations/audit-rows.ts';
+import { rotateToken } from '../storage/token.ts';
+import { appOf } from '../testing/apps.ts';
+import { svc } from '../testing/command-line.ts';
+import { onEachStore } from '../testing/edges.ts';
+import { signIn } from '../testing/origins.ts';
+import { eventually, LIMIT_MS } from '../testing/waiting.ts';
+
+const SECRET = 'sk-live-0123456789';
+const notes = (version: string) => appOf('notes', { manifest: { version }, queries: { all: '() => []' } });
+
+onEachStore({}, (gateway, store) => {
+  const ok = async (method: string, path: string, body?: unknown, token?: string) => {
+    const answer = await gateway.call(method, path, { body, ...(token !== undefined && { token }) });
+    assert.ok(answer.status < 300, answer.text);
+    return answer.json;
+  };
+  const entries = async (query = ''): Promise<AuditEntry[]> => ok('GET', `/svc/_audit${query}`);
+  /** What was recorded while it worked, the oldest first. */
+  const recorded = async (work: () => Promise<unknown>) => {
+    const [last] = await entries('?limit=1');
+    await work();
+    const all = await entries('?limit=50');
+    return all.filter(({ id }) => id > (last?.id ?? 0)).reverse();
+  };
+  const brief = (all: AuditEntry[]) =>
+    all.map(({ actor, action, target, detail }) => [actor.kind, action, target, detail]);
+
+  test('versions that are stored and go live, and what becomes of an app, name the app and the version', async () => {
+    const ids: string[] = [];
+    const upload = async (version: string, query = '') => {
+      const answer = await gateway.upload('notes', notes(version), query);
+      assert.equal(answer.status, 201, answer.text);
+      ids.push(answer.json.versionId);
+    };
+    const all = await recorded(async () => {
+      for (const version of ['1.0.0', '2.0.0']) await upload(version);
+      await upload('3.0.0', '?activate=0');
+      await ok('POST', '/svc/_apps/notes/rollback', {});
+      await ok('POST', '/svc/_apps/notes/activate', { versionId: ids[2] });
+      await ok('DELETE', `/svc/_apps/notes/versions/${encodeURIComponent(ids[1] ?? '')}`);
+    });
+    const [first, second, third] = ids;
+    assert.deepEqual(brief(all), [
+      ['admin', 'app.published', 'notes', { version: first }],
+      ['admin', 'app.published', 'notes', { version: second }],
+      ['admin', 'app.published', 'notes', { version: third, live: false }],
+      ['admin', 'app.published', 'notes', { version: first }],
+      ['admin', 'app.published', 'notes', { version: third }],
+      ['admin', 'version.deleted', 'notes', { version: second }],
+    ]);
+  });
+
+  test('what is published from a workspace or without an editor is there, what is only staged is not', async () => {
+    if (store === 'tarball') return;
+    const all = await recorded(async () => {
+      await ok('POST', '/svc/_apps', { id: 'blank', sessionId: (await ok('POST', '/svc/_sessions', {})).sessionId });
+      await ok('POST', '/svc/_apps', { id: 'plain', publish: true });
+      await ok('POST', '/svc/_apps/plain/meta', { name: 'Plain', publish: true });
+      await ok('POST', '/svc/_automations', {
+        app: 'plain',
+        id: 'tick',
+        manifest: { name: 'Tick', prompt: 'Ticks.', triggers: [] },
+        publish: true,
+      });
+      const { sessionId } = await ok('POST', '/svc/_sessions', {});
+      const file = `/svc/_sessions/${sessionId}/apps/plain/files/note.txt`;
+      assert.ok((await gateway.call('PUT', file, { body: Buffer.from('a note') })).status < 300);
+      await ok('POST', `/svc/_sessions/${sessionId}/publish`, { app: 'plain' });
+      await ok('POST', '/svc/_apps/plain/duplicate', { id: 'twin' });
+    });
+    assert.deepEqual(
+      brief(all),
+      [1, 2, 3, 4]
+        .map((n) => ['admin', 'app.published', 'plain', { version: `plain/v${n}` }])
+        .concat([['admin', 'app.published', 'twin', { version: 'twin/v1' }]]),
+    );
+  });
+
+  test('tokens and secrets are named, their values are nowhere, and a program goes by its name', async () => {
+    const all = await recorded(async () => {
+      const made = await ok('POST', '/svc/_tokens', { name: 'deployer', apps: ['notes'], tools: 'all' });
+      await ok('PUT', '/svc/_apps/notes/secrets/KEY', { value: SECRET }, made.token);
+      await ok('DELETE', '/svc/_apps/notes/secrets/KEY', undefined, made.token);
+      await ok('DELETE', `/svc/_tokens/${made.id}`);
+    });
+    const [made, set, removed, revoked] = all;
+    assert.deepEqual(
+      all.map(({ actor, action }) => [actor.kind, actor.name, action]),
+      [
+        ['admin', undefined, 'token.made'],
+        ['token', 'deployer', 'secret.set'],
+        ['token', 'deployer', 'secret.removed'],
+        ['admin', undefined, 'token.revoked'],
+      ],
+    );
+    assert.deepEqual(made?.detail, { name: 'deployer', tools: 'all', apps: ['notes'], expiresAt: null });
+    assert.deepEqual([set?.target, set?.detail, removed?.detail], ['notes', { name: 'KEY' }, { name: 'KEY' }]);
+    assert.equal(revoked?.target, made?.target);
+    for (const file of ['identity.sqlite', 'identity.sqlite-wal'])
+      assert.ok(!readFileSync(join(gateway.dataDir, file)).includes(SECRET), file);
+  });
+
+  test('sign-ins, their failures, links, and the end of a sign-in are there', async () => {
+    const wrong = { token: 'f'.repeat(64), headers: { host: `svc.localhost:${new URL(gateway.url).port}` } };
+    const all = await recorded(async () => {
+      await ok('POST', '/svc/_session/links', { open: 'notes' });
+      await ok('PUT', '/svc/_session/length', { hours: 24 });
+      assert.equal((await gateway.call('POST', '/svc/_session', { ...wrong, body: {} })).status, 401);
+      const console = await signIn(gateway);
+      assert.equal((await console.call('DELETE', '/svc/_session')).status, 200);
+    });
+    assert.deepEqual(brief(all), [
+      ['admin', 'sign-in.link', 'notes', {}],
+      ['admin', 'sign-in.length', null, { hours: 24 }],
+      ['public', 'sign-in.refused', null, { address: '127.0.0.1' }],
+      ['session', 'sign-in', null, { address: '127.0.0.1', with: 'token' }],
+      ['session', 'sign-out', null, {}],
+    ]);
+  });
+
+  test('removals are there, survive a kill, and are read a page at a time', async () => {
+    await recorded(async () => {
+      await ok('DELETE', '/svc/_apps/notes');
+      const [{ id }] = await ok('GET', '/svc/_trash');
+      await ok('POST', `/svc/_trash/${id}/restore`);
+      await ok('DELETE', '/svc/_apps/notes');
+      const [{ id: again }] = await ok('GET', '/svc/_trash');
+      await ok('DELETE', `/svc/_trash/${again}`);
+    });
+    await gateway.kill();
+    await gateway.start();
+    const all = await entries();
+    assert.deepEqual(
+      all.slice(0, 4).map(({ action }) => action),
+      ['app.deleted', 'app.removed', 'app.restored', 'app.removed'],
+    );
+    assert.deepEqual(await entries(`?limit=2&before=${all[1]?.id}`), all.slice(2, 4));
+    for (const before of ['x', '-1', '99999999999999999'])
+      assert.equal((await gateway.call('GET', `/svc/_audit?before=${before}`)).json.error.path, 'before');
+  });
+
+  test('the administrator alone reads it; svc audit draws it', async () => {
+    const { token } = await ok('POST', '/svc/_tokens', { name: 'curious', tools: 'all' });
+    assert.equal((await gateway.call('GET', '/svc/_audit', { token })).status, 403);
+    const { stdout, code, stderr } = await svc(['audit', '-n', '3', '--url', gateway.url, '--token', gateway.token]);
+    assert.equal(code, 0, stderr);
+    assert.match(
+      stdout,
+      /^WHEN +WHO +WHAT +TARGET +DETAIL\n\S.* administrator +token\.made +tok_\w+ +name curious, tools all$/m,
+    );
+    assert.equal(stdout.trim().split('\n').length, 4);
+  });
+
+  test('a token that is replaced on the machine is there, and by now every action is', async () => {
+    gateway.token = await rotateToken(join(gateway.dataDir, 'token.bin'));
+    const isThere = async () => {
+      const answer = await gateway.call('GET', '/svc/_audit?limit=1');
+      return answer.status === 200 && answer.json[0].action === 'token.rotated';
+    };
+    assert.ok(await eventually(LIMIT_MS, isThere));
+    const [{ actor } = {} as AuditEntry] = await entries('?limit=1');
+    assert.deepEqual(actor, { kind: 'machine' });
+    const seen = new Set((await entries('?limit=500')).map(({ action }) => action));
+    assert.deepEqual([...seen].sort(), Object.keys(AUDIT_ACTIONS).sort());
+  });
+});
