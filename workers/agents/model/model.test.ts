@@ -103,7 +103,7 @@ function worksOnFiles(runnerTest: RunnerTester): void {
         'Renamed.',
         'There is a file of this name already; read it first.',
         'Deleted.',
-        'The app has no file of this name in the session.',
+        'The app has no file of this name in the workspace.',
         '../secret.txt is not in the draft.',
         '"path" must be a text.',
       ],
