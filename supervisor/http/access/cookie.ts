@@ -106,12 +106,12 @@ function sign(text: string, place: Place, key: Buffer): Buffer {
 function scopeText(place: Place, owner: PageOwner | null, registeredAt: RegisteredAt): string {
   if (place.kind !== 'page') return place.kind;
   if (owner === null || pageHost(owner) !== place.label) return 'nothing';
-  const { app, workspace: session } = owner;
-  return session === undefined ? `app/${app}/${registeredAt(app) ?? 0}` : `draft/${session}/${app}`;
+  const { app, workspace } = owner;
+  return workspace === undefined ? `app/${app}/${registeredAt(app) ?? 0}` : `draft/${workspace}/${app}`;
 }
 
 function ownerOf(scope: string): PageOwner | null {
-  const [, app, , session, drafted] = OWNER.exec(scope) ?? [];
+  const [, app, , workspace, drafted] = OWNER.exec(scope) ?? [];
   if (app !== undefined) return { app };
-  return session !== undefined && drafted !== undefined ? { app: drafted, workspace: session } : null;
+  return workspace !== undefined && drafted !== undefined ? { app: drafted, workspace } : null;
 }
