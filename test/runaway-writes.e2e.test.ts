@@ -59,12 +59,19 @@ class Writing {
     await Promise.all(this.#clients);
   }
 
-  /** Asserts that a statement that was just given up, and ran for the last `ms` at least, kept none of them waiting. */
-  assertWentOn(ms: number): void {
-    const now = performance.now();
-    const within = this.#times.filter(({ asked, answered }) => asked > now - ms && answered < now);
-    // Each client has one write under way: where these wait, no other is asked for.
-    assert.ok(within.length > CLIENTS, `${within.length} writes during the last ${ms} ms of the statement`);
+  /**
+   * Asserts that a statement, which `run` waits for and which ran for the last `ms` of it at least, keeps none of them waiting.
+   * A busy machine may do next to nothing during a short one: it has more than one of the `tries`.
+   */
+  async assertGoOn(ms: number, tries: number, run: () => Promise<void>): Promise<void> {
+    for (let tried = 0; tried < tries; tried++) {
+      await run();
+      const now = performance.now();
+      const within = this.#times.filter(({ asked, answered }) => asked > now - ms && answered < now);
+      // Each client has one write under way: where these wait, no other is asked for.
+      if (within.length > CLIENTS) return;
+    }
+    assert.fail(`fewer than ${CLIENTS} writes during the last ${ms} ms of the statement, ${tries} times`);
   }
 
   async #write(): Promise<void> {
@@ -131,8 +138,7 @@ test('a write that takes long loses no write of others, and the next one of its 
   assert.deepEqual([Object.keys(before), before.writer?.restarts], [['writer', 'writer-1'], 1]);
 
   // It takes seconds until this one is ended; the others keep writing.
-  await endless(gateway);
-  writing.assertWentOn(LIMITS.writerStuckMs);
+  await writing.assertGoOn(LIMITS.writerStuckMs, 1, () => endless(gateway));
   await put(gateway, 3);
   const after = await writers(gateway);
   assert.deepEqual(after.writer, before.writer);
@@ -147,17 +153,18 @@ test('a write that takes long loses no write of others, and the next one of its 
   const sql = async (statement: string) =>
     (await gateway.call('POST', '/svc/_apps/asked/sql', { body: { sql: statement } })).json;
   const params = { name: 'svc_sql_write', arguments: { app: 'asked', sql: ENDLESS } };
-  const [byHand, byAgent] = await Promise.all([
-    sql(ENDLESS),
-    gateway.call('POST', '/svc/_mcp', {
-      headers: { accept: 'application/json, text/event-stream', 'mcp-protocol-version': '2025-06-18' },
-      body: { jsonrpc: '2.0', id: 1, method: 'tools/call', params },
-    }),
-  ]);
-  assert.equal(byHand.error.code, 'OUTCOME_UNKNOWN', JSON.stringify(byHand));
-  assert.match(byAgent.text, /OUTCOME_UNKNOWN/);
-  // Its process is ended, whose time began before that of the statement in the writer.
-  writing.assertWentOn(LIMITS.sqlMs / 2);
+  // A process is ended whose time began before that of the statement in the writer.
+  await writing.assertGoOn(LIMITS.sqlMs / 2, 5, async () => {
+    const [byHand, byAgent] = await Promise.all([
+      sql(ENDLESS),
+      gateway.call('POST', '/svc/_mcp', {
+        headers: { accept: 'application/json, text/event-stream', 'mcp-protocol-version': '2025-06-18' },
+        body: { jsonrpc: '2.0', id: 1, method: 'tools/call', params },
+      }),
+    ]);
+    assert.equal(byHand.error.code, 'OUTCOME_UNKNOWN', JSON.stringify(byHand));
+    assert.match(byAgent.text, /OUTCOME_UNKNOWN/);
+  });
   assert.deepEqual((await sql('SELECT count(*) FROM t')).rows, [[0]]);
   const moved = await writers(gateway);
   const names = ['writer', 'writer-1', 'writer-2', 'writer-3'];
