@@ -54,9 +54,14 @@ const stringExtractor = {
 const serveAlone = {
   name: 'serve-alone',
   setup(building) {
-    building.onResolve({ filter: /^\.\/commands\// }, ({ path, kind }) =>
-      kind === 'dynamic-import' && !path.endsWith('/serve.ts') ? { path: './cli.js', external: true } : undefined,
-    );
+    let hasServe = false;
+    building.onResolve({ filter: /^\.\/commands\// }, ({ path, kind }) => {
+      const isServe = path === './commands/operations/serve-command.ts';
+      hasServe ||= isServe;
+      return kind === 'dynamic-import' && !isServe ? { path: './cli.js', external: true } : undefined;
+    });
+    // Without it `svc serve` would load the other build, and run the command line a second time.
+    building.onEnd(() => (hasServe ? undefined : { errors: [{ text: 'The build of the gateway lacks "serve".' }] }));
   },
 };
 

@@ -304,10 +304,13 @@ export class ChildClient {
   #endWhenIdle(place: Place): void {
     if (this.#options.idleMs === undefined) return;
     clearTimeout(place.idleTimer);
-    place.idleTimer = setTimeout(() => {
-      if (this.#having(place).length === 0 && place.child.state === 'running')
-        void place.child.stop(LIMITS.terminateMs);
-    }, place.keepUntil - this.#now()).unref();
+    place.idleTimer = setTimeout(
+      () => {
+        if (this.#having(place).length === 0 && place.child.state === 'running')
+          void place.child.stop(LIMITS.terminateMs);
+      },
+      Math.max(0, place.keepUntil - this.#now()),
+    ).unref();
   }
 
   #fail(pending: Pending, why: Failure, reason = '', cause?: unknown): void {
