@@ -13,9 +13,18 @@ type Children = { children?: ComponentChildren };
 
 type TileProps = Pick<AppRecord, 'id' | 'name'> & { icon?: true | undefined; activeVersion?: string | null };
 
+/** A picture that could not be loaded is asked for again after this. */
+const TILE_RETRY_MS = 10_000;
+
 /** The picture of an app, or its letter in a colour of its own. */
 export function Tile({ id, name, icon, activeVersion = null }: TileProps) {
   const [isBroken, setBroken] = useState(false);
+  // A gateway that is busy may have refused it.
+  useEffect(() => {
+    if (!isBroken) return;
+    const again = setTimeout(() => setBroken(false), TILE_RETRY_MS);
+    return () => clearTimeout(again);
+  }, [isBroken]);
   const address = useMemo(() => {
     const sent = { params: { id }, query: { version: activeVersion ?? undefined } };
     return icon && activeVersion ? signedAddress(addressOf('GET /svc/_apps/:id/icon', sent)) : null;
