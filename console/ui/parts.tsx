@@ -1,5 +1,5 @@
 /** The small parts that every view is made of: tiles, states, buttons, fields, dialogs, and what is said when nothing is there. */
-import type { ButtonHTMLAttributes, ComponentChildren } from 'preact';
+import type { ButtonHTMLAttributes, ComponentChildren, VNode } from 'preact';
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { AppRecord } from '../../protocol/answer-types.ts';
 import { addressOf } from '../../protocol/http/client.ts';
@@ -13,29 +13,37 @@ type Children = { children?: ComponentChildren };
 
 type TileProps = Pick<AppRecord, 'id' | 'name'> & { icon?: true | undefined; activeVersion?: string | null };
 
-/** A picture that could not be loaded is asked for again after this. */
-const TILE_RETRY_MS = 10_000;
+/** A gateway that is busy may refuse a picture: it is asked for again so many times, after so long. */
+const PICTURE_TRIES = 3;
+const PICTURE_RETRY_MS = 5000;
 
 /** The picture of an app, or its letter in a colour of its own. */
 export function Tile({ id, name, icon, activeVersion = null }: TileProps) {
-  const [isBroken, setBroken] = useState(false);
-  // A gateway that is busy may have refused it.
-  useEffect(() => {
-    if (!isBroken) return;
-    const again = setTimeout(() => setBroken(false), TILE_RETRY_MS);
-    return () => clearTimeout(again);
-  }, [isBroken]);
   const address = useMemo(() => {
     const sent = { params: { id }, query: { version: activeVersion ?? undefined } };
     return icon && activeVersion ? signedAddress(addressOf('GET /svc/_apps/:id/icon', sent)) : null;
   }, [id, icon, activeVersion]);
-  if (address !== null && !isBroken)
-    return <img class="tile" src={address} alt="" loading="lazy" decoding="async" onError={() => setBroken(true)} />;
-  return (
+  const letter = (
     <span class="tile" style={{ '--hue': hueOf(id) }} aria-hidden="true">
       {[...name][0]?.toUpperCase() ?? '?'}
     </span>
   );
+  return address === null ? letter : <Picture key={address} address={address} letter={letter} />;
+}
+
+function Picture({ address, letter }: { address: string; letter: VNode }) {
+  const [failures, setFailures] = useState(0);
+  const [isBroken, setBroken] = useState(false);
+  useEffect(() => {
+    if (failures === 0 || failures >= PICTURE_TRIES) return;
+    const again = setTimeout(() => setBroken(false), PICTURE_RETRY_MS);
+    return () => clearTimeout(again);
+  }, [failures]);
+  const failed = () => {
+    setBroken(true);
+    setFailures((count) => count + 1);
+  };
+  return isBroken ? letter : <img class="tile" src={address} alt="" loading="lazy" decoding="async" onError={failed} />;
 }
 
 const TONES: Record<Tone, string> = { good: 'good', bad: 'bad', passing: 'warn', other: 'plain' };

@@ -238,6 +238,19 @@ export function homeSuite(gateway: TestGateway): void {
       assert.deepEqual(suite.complaints, []);
     });
 
+    test('a picture of an app that a busy gateway refused is asked for again', async () => {
+      await suite.newContext();
+      let refused = 0;
+      await suite.context.route(/\/svc\/_apps\/todos\/icon/, (route) =>
+        refused++ === 0 ? route.fulfill({ status: 503 }) : route.continue(),
+      );
+      const page = await open('/apps/todos');
+      await page.getByRole('heading', { name: 'Todos', level: 1 }).waitFor();
+      await page.locator('.app-head span.tile').waitFor();
+      await page.locator('.app-head img').evaluate((image: { decode(): Promise<void> }) => image.decode());
+      assert.ok(refused > 1);
+    });
+
     test('signing out asks for the token, and signing in again shows what was there', async () => {
       await suite.newContext();
       const page = await open('/apps/todos/data');
