@@ -9,6 +9,10 @@ export const ERROR_CODES = {
     status: 403,
     when: 'The token or cookie is valid, but not for this: it belongs to another origin, or to other apps or tools.',
   },
+  FRESH_SIGN_IN_NEEDED: {
+    status: 403,
+    when: 'A person signed in too long ago for this change of their account, and has not confirmed it since.',
+  },
   MISDIRECTED: { status: 421, when: 'The gateway does not serve this Host; add it to `allowedHosts`.' },
   NOT_FOUND: { status: 404, when: 'Nothing is served at this address.' },
   METHOD_NOT_ALLOWED: {
@@ -117,6 +121,15 @@ export const ERROR_CODES = {
     when: 'The value of a secret cannot be decrypted with `secrets.key`, or a file of the secrets is damaged; the message says what to do.',
   },
   UNKNOWN_TOKEN: { status: 404, when: 'There is no token for programs of this id.' },
+  UNKNOWN_PERSON: { status: 404, when: 'The gateway has no person of this id.' },
+  UNKNOWN_GROUP: { status: 404, when: 'The gateway has no group of this id.' },
+  UNKNOWN_SHARE: { status: 404, when: 'The app has no share of this id.' },
+  UNKNOWN_INVITATION: {
+    status: 404,
+    when: 'There is no invitation of this id or code: it was used, was withdrawn or has expired.',
+  },
+  LINK_ENDED: { status: 403, when: 'The link to an app was ended, has expired, or was not copied whole.' },
+  UNKNOWN_PASSKEY: { status: 404, when: 'The person has no passkey of this id.' },
   UNKNOWN_TEMPLATE: { status: 404, when: 'The gateway has no template of this id.' },
   TEMPLATE_FAILED: {
     status: 502,

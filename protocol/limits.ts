@@ -29,6 +29,7 @@ export const DEFAULTS = {
   trashDays: 7,
   backups: { keep: 7, dir: 'backups' }, // of those on schedule; the folder is in the data directory
   maxAgents: 8,
+  signIn: { passkeys: true, passwords: true },
   publicLimits: { reads: 60, writes: 10 }, // of one address in `visitorWindowMs`
   logFile: { maxMb: 10, keep: 5 }, // size of the gateway's log file, and how many older ones stay
 } as const;
@@ -259,11 +260,69 @@ export const LIMITS = {
 
   sessionMs: 12 * HOUR, // of a sign-in that no setting makes longer
   sessionMaxMs: 90 * DAY,
+  people: 10_000,
+  pictureBytes: 256 * KiB, // of a person
+  personSessions: 50, // of one person; those not used for longest make room
+  passwordsWaiting: 50, // to be hashed, one after the other
+  personSessionMs: 30 * DAY, // from the last use of a person's sign-in
+  freshSignInMs: 10 * MINUTE, // after a sign-in or a confirmation, in which a person changes how they sign in
+  personCookieMs: 400 * DAY, // what a browser keeps at most; the sign-in ends earlier
+  roleIdChars: 32,
+  personNameChars: 100,
+  emailChars: 254,
+  deviceChars: 200, // what a browser calls itself
+  passwordChars: 12,
+  passwordCharsMax: 1000,
+  passkeys: 20, // of one person
+  passkeyMs: 5 * MINUTE, // from the options of a passkey to its answer
+  passkeyChallenges: 10_000, // that wait for an answer; the oldest make room
+  passkeyChallengesOfNetwork: 500, // of those
+  passkeyIdChars: 1400, // an id has up to 1023 bytes, in base64url
+  passkeyAnswerChars: 16 * KiB, // each text of an authenticator's answer
+  attemptsWindowMs: 15 * MINUTE, // failed sign-ins are counted within
+  attemptsOfPerson: 10,
+  attemptsOfAddress: 30,
+  attemptWaitMs: 1 * MINUTE, // after as many failures; it doubles with each more
+  attemptsKept: 10_000, // names and addresses whose failures are counted
+  invitations: 1000,
+  invitationDays: 7,
+  invitationDaysMax: 365,
+  invitationUses: 1000, // people who may use one
+  invitationGrants: 100, // apps that one shares
+  connectionClients: 1000, // programs that registered to be connected
+  clientRedirects: 10, // addresses of one
+  clientRedirectChars: 2000,
+  clientNameChars: 80,
+  clientUnusedMs: 1 * DAY, // how long a program is remembered that nobody connects
+  clientKeptMs: 90 * DAY, // from when it was connected last
+  clientDocuments: 100, // what programs say of themselves at an address of their own, remembered
+  clientDocumentMs: 5 * MINUTE,
+  clientDocumentReadMs: 5 * SECOND,
+  oauthBodyBytes: 16 * KiB, // what a program sends to register, or for a token
+  codeMs: 1 * MINUTE, // how long the code is good that a browser takes to a program
+  codesWaiting: 1000,
+  connectedPrograms: 50_000, // programs that people connected
+  personConnections: 50, // of one person; those not used for longest make room
+  accessTokenMs: 1 * HOUR, // of a connected program
+  accessTokens: 4, // of one connection that are good at once
+  refreshTokenMs: 30 * DAY,
+  refreshAgainMs: 10 * SECOND, // within this the token that was replaced last gives the same next one
+  groups: 1000,
+  groupMembers: 10_000,
+  shares: 100_000,
+  shareDays: 3650,
   removedIds: 10_000, // removed apps whose ids are remembered: the next of that id clears browsers
   usedApps: 100, // other apps whose tools the pages of one may call
   ticketMs: 30 * SECOND, // how long a one-time ticket from the console to a page's origin is good
+  providerFlowMs: 10 * MINUTE, // from the way to a provider until the browser is back
+  providerWaitMs: 10 * SECOND, // for each answer of a provider, and for the keys of a proxy
+  providerAnswerBytes: 256 * KiB,
+  providerKnownMs: 1 * HOUR, // what a provider says of itself is asked again after this
+  clockSkewSeconds: 60, // by which the clocks of the gateway and of a provider or proxy may differ
   linkMs: 10 * MINUTE, // how long a one-time link that signs in at the console is good
   ticketsWaiting: 10_000, // unused tickets and links; the oldest make room
+  signedCookies: 10_000, // cookie headers of which is remembered that the signature of the session was right
+  signedCookieChars: 1_000, // of such a header; longer ones are checked each time
   hostNames: 1_000, // host names that are remembered with what they stand for
   tokenDigests: 64, // digests of presented tokens that are remembered
   tokenPollMs: 5 * SECOND, // how often the token file is read again, in case the file watcher missed a rotation
@@ -271,8 +330,8 @@ export const LIMITS = {
   programTokenApps: 100, // apps that one token may name
   programTokenNameChars: 100,
   programTokenDays: 3650,
-  programTokenNoteMs: 1 * MINUTE, // until the last use of a token is stored; also notices a clock that was set
-  programTokenRetryMs: 5 * SECOND, // stored tokens that could not be read are tried again after this
+  useNoteMs: 1 * MINUTE, // until the last use of a token or sign-in is stored; also notices a clock that was set
+  identityRetryMs: 5 * SECOND, // stored tokens and people that could not be read are tried again after this
   settingsBytes: 64 * KiB,
   secrets: 100, // of one app, or of one draft
   secretBytes: 64 * KiB, // value of a secret: certificates with their chain are the largest
@@ -433,6 +492,7 @@ export const LIMITS = {
   noticeWindowMs: 1 * HOUR,
   noticesWaiting: 200, // for one channel; a newer one takes the place of the oldest
   noticeSendMs: 30 * SECOND, // one try to send one
+  linkMailMs: 10 * SECOND, // to mail an invitation, which whoever makes it waits for
   noticeRetryMs: 10 * SECOND, // before the second try, doubled for each further one
   noticeRetryMaxMs: 15 * MINUTE,
   noticeKeptMs: 24 * HOUR, // a notice that could not be sent for so long is given up

@@ -41,6 +41,14 @@ export type Knob = {
   options: { value: string; label: string }[];
 };
 
+/** A role that an app adds: which of its tools those may call who have it. `*` is all. */
+export type RoleDefinition = {
+  name: string;
+  description?: string;
+  queries: '*' | string[];
+  actions: '*' | string[];
+};
+
 /** What the `svc_sql_*` tools may do in a chat. */
 export type ChatSql = false | 'read' | 'write';
 
@@ -58,6 +66,8 @@ export type Manifest = {
   public?: boolean;
   /** Other apps whose tools its pages may call. */
   uses?: string[];
+  /** Roles beside `viewer`, `editor` and `manager`, by id. */
+  roles?: Record<string, RoleDefinition>;
   /** The only hosts that `ctx.fetch` may connect to, as patterns; without it, those that the operator allows. */
   network?: string[];
   /** Quota of its files, in MiB. */
@@ -105,6 +115,8 @@ export type VersionSummary = {
   public?: true;
   /** Ids of the apps whose tools its pages may call; absent when there are none. */
   uses?: string[];
+  /** As in the manifest; absent when there are none. */
+  roles?: Record<string, RoleDefinition>;
   /** As in the manifest. */
   network?: string[];
   blobQuotaMb?: number;

@@ -11,6 +11,7 @@ export const NEXT_STEPS: Readonly<Record<ErrorCode, string>> = {
     'Send the token that `svc token` prints as `Authorization: Bearer <token>`. In a browser, sign in with a link: `svc open`.',
   FORBIDDEN:
     'Use the access token: `svc token`. For a program, make a token that may do this: `svc token create`. A page names the other apps that it calls in `uses` of its `app.json`.',
+  FRESH_SIGN_IN_NEEDED: 'Sign in again, or confirm in the console that it is you, and do it within 10 minutes.',
   MISDIRECTED:
     'Use an address that the gateway serves: `svc status`. Or add this host to `allowedHosts` in the configuration.',
   NOT_FOUND: 'Check the address. All routes: docs/http-api.md.',
@@ -75,6 +76,12 @@ export const NEXT_STEPS: Readonly<Record<ErrorCode, string>> = {
   SECRET_UNREADABLE:
     "Put the directory's own `secrets.key` back, or set the secret again: `svc secret set <app> <name>`.",
   UNKNOWN_TOKEN: 'List the tokens: `svc token ls`.',
+  UNKNOWN_PERSON: 'List the people: `svc people`.',
+  UNKNOWN_GROUP: 'List the groups: `svc groups`.',
+  UNKNOWN_SHARE: 'List who has the app: `svc shares <app>`.',
+  UNKNOWN_INVITATION: 'Ask whoever sent it for another one. Owners list them: `svc invite ls`.',
+  LINK_ENDED: 'Ask whoever sent it for another one. Who shares the app lists its links: `svc shares <app>`.',
+  UNKNOWN_PASSKEY: 'Look at the passkeys of the account in the console.',
   UNKNOWN_TEMPLATE: 'Take one of those that the message lists. They are explained at: `svc help new`.',
   TEMPLATE_FAILED: 'Check the address and the `sha256` in the catalog of `templatesUrl`, then restart the gateway.',
   FETCH_FAILED:

@@ -10,9 +10,8 @@ export declare class AppError extends Error {
   readonly issues?: { path: string; message: string; keyword: string }[];
 }
 
-/** The app in a test, with separate data, clock and network. */
-export interface TestApp {
-  readonly id: string;
+/** Calls the tools of the app. */
+interface Calls {
   query<Name extends keyof Queries & string>(
     name: Name,
     ...input: InputOf<Queries[Name]>
@@ -22,6 +21,19 @@ export interface TestApp {
     name: Name,
     ...input: InputOf<Actions[Name]>
   ): Promise<Actions[Name]['output']>;
+}
+
+/** Somebody with an account, who has the app in a role. Handlers see them as `ctx.user`. */
+export interface TestPerson extends Calls {
+  readonly id: string;
+  readonly name: string;
+}
+
+/** The app in a test, with separate data, clock and network. Its calls are the administrator's. */
+export interface TestApp extends Calls {
+  readonly id: string;
+  /** Makes an account; `role` is `viewer`, `editor` (the default), `manager`, or one of the manifest. */
+  person(name: string, options?: { role?: string }): Promise<TestPerson>;
   /** Rows as objects, or `{ changes, lastInsertRowid }`. */
   // biome-ignore lint/suspicious/noExplicitAny: its type depends on the SQL text
   sql<T = any>(sql: string, params?: unknown[] | object): Promise<T>;

@@ -54,21 +54,22 @@ export interface Log {
 
 /** Who calls. `name` is that of the token, the agent's runner, the person, or the automation's ref. */
 export interface Caller {
-  readonly kind: 'admin' | 'session' | 'token' | 'public' | 'agent' | 'automation' | 'person';
+  readonly kind: 'admin' | 'session' | 'token' | 'public' | 'agent' | 'automation' | 'person' | 'guest';
   readonly name?: string;
 }
 
-/** The person who calls. `role` is `owner` for an owner of the gateway, else `viewer`, `editor` or `manager` of the app. */
+/** The person who calls. `picture` is the path of one, for the app's page. `role` is `owner` for an owner of the gateway, else `viewer`, `editor` or `manager` of the app. */
 export interface User {
   readonly id: string;
   readonly name: string;
   readonly email?: string;
+  readonly picture?: string;
   readonly role: string;
 }
 
 interface AnyContext {
   caller: Caller;
-  /** Null where no person is known: for tokens, agents, automations and visitors. */
+  /** Null where no person is known: for tokens, agents, automations, visitors and guests. */
   user: User | null;
   /** For http and https, to the hosts that `network` in app.json allows; aborted at the end of the call. */
   fetch: typeof globalThis.fetch;
@@ -154,7 +155,17 @@ export interface AutomationArgs {
 }
 
 export type Change =
-  | { type: 'change'; table: string; tables: string[]; action: string; source: string; ts: number; seq: number }
+  | {
+      type: 'change';
+      table: string;
+      tables: string[];
+      action: string;
+      source: string;
+      /** The person whose call it was; absent where no person is known. */
+      by?: { id: string; name: string };
+      ts: number;
+      seq: number;
+    }
   | { type: 'reset'; tables: [] };
 
 /** A file that the app keeps, by the SHA-256 of its content in hex; `size` in bytes. */
@@ -167,6 +178,14 @@ export interface Svc {
   appId: string;
   /** True for a visitor of a public page, without a sign-in. */
   readonly visitor: boolean;
+  /** The person who has the page open; null where nobody with an account does. */
+  readonly user: User | null;
+  /** Goes to where one signs in, and comes back. */
+  signIn(): void;
+  /** Shows the account of who is signed in, where one signs out. */
+  signOut(): void;
+  /** Shows the dialog in which the app is shared with others. */
+  share(): void;
   read<Name extends keyof Queries & string>(request: Call<'query', Name, Queries>): Promise<Queries[Name]['output']>;
   /**
    * Rejects for a status of 400 and above. With `once`, a call that got no answer (`UNREACHABLE`) and is repeated with

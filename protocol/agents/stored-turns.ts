@@ -1,5 +1,6 @@
 /** Types of stored turns of chat windows and conversations (specification, "Turns"). */
 import type { SqlStatement } from '../wire/frames.ts';
+import type { NamedPerson } from '../wire/handler-caller.ts';
 import type { ChatMode, ThinkingLevel, TurnAttachment, TurnEvent } from './agents.ts';
 
 /** `running → ok | error | aborted`; `interrupted` when the gateway stopped in the middle. A waiting turn is `running` too. */
@@ -21,6 +22,8 @@ export type NewTurn = {
   idempotencyKey?: string;
   /** Its sender does not manage the app; of the first message, the whole conversation is limited so. */
   limited?: true;
+  /** The person who sent it; of the first message, whose the whole conversation is. */
+  by?: NamedPerson;
   /** Milliseconds since the epoch. */
   ts: number;
 };
@@ -54,6 +57,8 @@ export interface OpenConversation {
   readonly mode: ChatMode | null;
   /** Its first message came from who does not manage the app, such as a page of it (specification, "Runners of pages"). */
   readonly limited: boolean;
+  /** Whose it is: null where nobody with an account began it. */
+  readonly by: NamedPerson | null;
   /** Oldest first. */
   readonly turns: readonly StoredTurn[];
   /** Messages and answers of turns that have ended, oldest first. Over `LIMITS.chatHistoryChars` the oldest are left out. */

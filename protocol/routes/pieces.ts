@@ -59,6 +59,9 @@ export function thousands(count: number): string {
 export const TIME = { type: 'integer', wanted: 'a time in milliseconds since the epoch' } as const;
 export const TIME_OR_NULL = orNull(TIME);
 
+/** Who caused something, with the name that they had then. Absent where nobody with an account did. */
+export const NAMED_PERSON = object({ id: text, name: text });
+
 /** Of routes of one app. */
 export const OF_APP: RowErrors = { INVALID_ID: '', RESERVED_ID: '', UNKNOWN_APP: '' };
 

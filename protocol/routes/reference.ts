@@ -48,6 +48,7 @@ function sectionOf(row: RouteRow, explained: Map<string, string>): string[] {
 
 function neededFor({ needs, path }: RouteRow): string {
   if (needs === 'anyone') return 'It needs no token.';
+  if (needs === 'account') return 'It needs a person who is signed in, or the right `admin`.';
   if (typeof needs === 'string')
     return `It needs the right \`${needs}\`${needs !== 'admin' && /:(?:id|app)\b/.test(path) ? ' for the app' : ''}.`;
   const { right, of, without = right } = needs;

@@ -21,12 +21,19 @@ import { AUDIT } from './operations/audit-rows.ts';
 import { BACKUPS } from './operations/backups-rows.ts';
 import { CODE } from './operations/code-rows.ts';
 import { NOTICES } from './operations/notices-rows.ts';
-import { SIGN_IN } from './operations/sign-in-rows.ts';
 import { SYSTEM } from './operations/system-rows.ts';
 import { TOKENS } from './operations/tokens-rows.ts';
+import { ACCOUNTS } from './people/accounts-rows.ts';
+import { CONNECTIONS, OAUTH } from './people/oauth-rows.ts';
+import { PASSKEYS } from './people/passkey-rows.ts';
+import { GROUPS, INVITATIONS, PEOPLE } from './people/people-rows.ts';
+import { PROVIDERS } from './people/providers-rows.ts';
+import { SHARES } from './people/shares-rows.ts';
+import { SIGN_IN } from './people/sign-in-rows.ts';
 import type { Resource } from './row.ts';
 
 const ALL = [
+  ACCOUNTS,
   AGENTS,
   APPS,
   AUDIT,
@@ -34,17 +41,25 @@ const ALL = [
   BACKUPS,
   CHAT,
   CODE,
+  OAUTH,
+  CONNECTIONS,
   CONVERSATIONS,
   DRAFTS,
   FILES,
+  GROUPS,
+  INVITATIONS,
   MCP,
   NEW_APPS,
   NOTICES,
   PAGES,
+  PASSKEYS,
+  PEOPLE,
+  PROVIDERS,
   RUNS,
   SECRETS,
   WORKSPACES,
   SETTINGS_AND_PREFERENCES,
+  SHARES,
   SIGN_IN,
   STREAMS,
   SYSTEM,

@@ -23,10 +23,10 @@ export type NeedsOf = { readonly right: Capability; readonly of: string; readonl
 
 /**
  * What the caller must be allowed: a capability for the app that `:app` or `:id` names, or for its draft in the workspace `:sid`
- * below `/svc/_draft/`. `anyone`: no caller is looked for. A session cookie alone reaches `page` and `anyone`; everything else
+ * below `/svc/_draft/`. `anyone`: no caller is looked for. `account`: a person at the console or an owner, for what is theirs. A session cookie alone reaches `page` and `anyone`; everything else
  * needs the page key too.
  */
-export type RowNeeds = Capability | 'anyone' | NeedsOf;
+export type RowNeeds = Capability | 'anyone' | 'account' | NeedsOf;
 
 /** Bytes, or text that is no JSON. `says` completes "Sends" or "Answers". */
 export type Content = { readonly media: string; readonly says: string };

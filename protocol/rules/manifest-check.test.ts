@@ -7,6 +7,8 @@ import { checkManifest } from './manifest-check.ts';
 const MINIMAL = { id: 'notes', name: 'Notes', version: '1.0.0' };
 const KNOB = { key: 'size', label: 'Size', type: 'segmented', default: 's', options: [{ value: 's', label: 'Small' }] };
 
+const COOK = { name: 'Cook', queries: '*', actions: [] };
+
 /** Members laid over a minimal manifest. */
 function refusal(members: unknown): SvcError {
   const text = typeof members === 'string' ? members : JSON.stringify({ ...MINIMAL, ...(members as object) });
@@ -57,6 +59,13 @@ const WRONG: [name: string, members: unknown, path: string][] = [
   ['a knob of an unknown type', { knobs: [{ ...KNOB, type: 'slider' }] }, 'knobs[0].type'],
   ['a knob key that is no attribute', { knobs: [{ ...KNOB, key: 'a b' }] }, 'knobs[0].key'],
   ['a knob option without a label', { knobs: [{ ...KNOB, options: [{ value: 's' }] }] }, 'knobs[0].options[0].label'],
+  ['roles that are a list', { roles: [] }, 'roles'],
+  ['a role without a name', { roles: { cook: { queries: '*', actions: [] } } }, 'roles.cook.name'],
+  ['a role without its actions', { roles: { cook: { name: 'Cook', queries: '*' } } }, 'roles.cook.actions'],
+  ['a role with a word for its tools', { roles: { cook: { ...COOK, actions: 'all' } } }, 'roles.cook.actions'],
+  ['a role that each gateway has', { roles: { editor: COOK } }, 'roles.editor'],
+  ['a role whose id is a name', { roles: { 'Head cook': COOK } }, 'roles.Head cook'],
+  ['a role with a tool that there is not', { roles: { cook: { ...COOK, queries: ['a'] } } }, 'roles.cook.queries[0]'],
   ['a knob twice', { knobs: [KNOB, KNOB] }, 'knobs[1].key'],
 ];
 

@@ -10,6 +10,11 @@ import type { Manifest } from '../manifest.ts';
 import { isHostPattern, PATTERN_FORM } from './egress.ts';
 import { validate } from './manifest-schema.ts';
 
+const ROLE_ID = /^[a-z][a-z0-9-]{0,31}$/;
+const ROLE_FORM = 'a small letter, then small letters, digits and -, at most 32';
+/** The roles of each app and of the gateway, which would be taken for one another. */
+const OWN_ROLES = ['viewer', 'editor', 'manager', 'owner', 'author', 'member'];
+
 /** Message for a text that must not be empty. */
 const NOT_EMPTY = MANIFEST_SCHEMA.properties.name.pattern;
 
@@ -44,6 +49,7 @@ export function checkManifest(text: string, id: string): Manifest {
     ...duplicates('actions', manifest.actions, 'name'),
     ...duplicates('knobs', manifest.knobs ?? [], 'key'),
     ...unreadableHosts(manifest.network ?? []),
+    ...wrongRoles(manifest),
   ];
   if (issues.length > 0) throw invalidManifest(issues);
   return manifest;
@@ -99,6 +105,24 @@ function unreadableHosts(network: string[]): InputIssue[] {
   return network.flatMap((host, i) =>
     isHostPattern(host) ? [] : [{ path: `network[${i}]`, message: `must be ${PATTERN_FORM}`, keyword: 'host' }],
   );
+}
+
+/** Ids that are none or that the gateway has for roles of its own, and tools that the app does not have. */
+function wrongRoles({ roles = {}, queries, actions }: Manifest): InputIssue[] {
+  const tools = { queries, actions };
+  return Object.entries(roles).flatMap(([id, role]) => {
+    const path = `roles.${id}`;
+    if (!ROLE_ID.test(id)) return [{ path, message: `must be named by ${ROLE_FORM}`, keyword: 'pattern' }];
+    if (OWN_ROLES.includes(id)) return [{ path, message: 'is a role that each gateway has', keyword: 'not' }];
+    return (['queries', 'actions'] as const).flatMap((kind) => {
+      const names = role[kind] === '*' ? [] : (role[kind] as string[]);
+      return names.flatMap((name, i) =>
+        tools[kind].some((tool) => tool.name === name)
+          ? []
+          : [{ path: `${path}.${kind}[${i}]`, message: `"${name}" is none of its ${kind}`, keyword: 'enum' }],
+      );
+    });
+  });
 }
 
 function duplicates(list: string, items: object[], member: string): InputIssue[] {

@@ -21,6 +21,14 @@ function webAddressOf(text: string): URL | null {
   return address?.username === '' && address.password === '' ? address : null;
 }
 
+/** A name or address of this machine. */
+const LOOPBACK = /^(?:(?:.+\.)?localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
+
+/** Only on this machine is nobody between the two who could read or change what is sent. */
+export function isSecureAddress(url: URL): boolean {
+  return url.protocol === 'https:' || (url.protocol === 'http:' && LOOPBACK.test(url.hostname));
+}
+
 function isGiven(text: string): boolean {
   return /^https?:\/\/\S+$/.test(text);
 }
@@ -36,6 +44,10 @@ export const FORMATS: Readonly<Record<Format, (text: string) => boolean>> = {
   'catalog address': (text) => isGiven(text) && addressOf(text, 'http:', 'https:') !== null,
   'public address': (text) => isGiven(text) && !/[?#]/.test(webAddressOf(text)?.href ?? '?'),
   'web address': (text) => webAddressOf(text) !== null,
+  'secure address': (text) => {
+    const address = webAddressOf(text);
+    return address !== null && isSecureAddress(address) && !/[?#]/.test(text);
+  },
   'ntfy topic': (text) => TOPIC.test(webAddressOf(text)?.pathname ?? ''),
   'mail server': (text) => (addressOf(text, 'smtp:', 'smtps:')?.hostname ?? '') !== '',
 };

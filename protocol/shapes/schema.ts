@@ -12,6 +12,7 @@ export type Format =
   | 'catalog address'
   | 'public address'
   | 'web address'
+  | 'secure address'
   | 'ntfy topic'
   | 'mail server';
 

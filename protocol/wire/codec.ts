@@ -211,7 +211,7 @@ function isToolKind(kind: unknown): kind is ToolKindValue {
 
 /** The places in `CALLER_KINDS`. */
 function isCallerKind(kind: unknown): kind is number {
-  return kind === 0 || kind === 1 || kind === 2 || kind === 3 || kind === 4 || kind === 5 || kind === 6;
+  return kind === 0 || kind === 1 || kind === 2 || kind === 3 || kind === 4 || kind === 5 || kind === 6 || kind === 7;
 }
 
 /** Writes a frame for which `callFrameRoom` found room, from `at` on; returns where it ends. */

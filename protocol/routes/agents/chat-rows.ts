@@ -2,7 +2,7 @@
 import { CHAT_MODES } from '../../agents/agents.ts';
 import { LIMITS } from '../../limits.ts';
 import { count, formatted, integer, listOf, type Of, object, oneOf, text, textOrNull } from '../../shapes/schema.ts';
-import { deleted, limitOf, newestFirst, OF_APP, TIME, thousands } from '../pieces.ts';
+import { deleted, limitOf, NAMED_PERSON, newestFirst, OF_APP, TIME, thousands } from '../pieces.ts';
 import { resource, row } from '../row.ts';
 import {
   EVENTS,
@@ -16,16 +16,19 @@ import {
   turnRows,
 } from './turns-rows.ts';
 
-const WINDOW = object({
-  windowId: text,
-  mode: oneOf(...CHAT_MODES),
-  title: { ...text, says: 'The beginning of its first message' },
-  turns: count,
-  adapter: { ...textOrNull, says: 'The runner of the last turn' },
-  lastTurn: object({ turnId: text, state: STATE }),
-  createdAt: TIME,
-  updatedAt: TIME,
-});
+const WINDOW = object(
+  {
+    windowId: text,
+    mode: oneOf(...CHAT_MODES),
+    title: { ...text, says: 'The beginning of its first message' },
+    turns: count,
+    adapter: { ...textOrNull, says: 'The runner of the last turn' },
+    lastTurn: object({ turnId: text, state: STATE }),
+    createdAt: TIME,
+    updatedAt: TIME,
+  },
+  { by: { ...NAMED_PERSON, says: 'The person whose it is, who sent its first message' } },
+);
 /** A window as it is listed. */
 export type ChatWindow = Of<typeof WINDOW>;
 
@@ -63,7 +66,7 @@ export const sendMessage = row({
     FORBIDDEN: 'with the `path` `runner`: it is not for pages',
     MODE_UNAVAILABLE: '',
     OVERLOADED: `${LIMITS.chatQueue} messages wait in this window, or there are ${LIMITS.chatTurns} turns`,
-    CONFLICT: `the window is full, or there are ${thousands(LIMITS.chatWindows)} windows`,
+    CONFLICT: `the window is full or somebody else's, or there are ${thousands(LIMITS.chatWindows)} windows`,
     WINDOW_DAMAGED: '',
   },
   drafts: 'The agent has the tools and the data of the draft.',
@@ -74,7 +77,7 @@ export const listWindows = row({
   path: '/svc/:id/_chat/windows',
   needs: 'chat',
   title: 'List the windows',
-  does: 'Lists the windows, the most recently used first. Those in mode `full` are listed for callers that may manage the app.',
+  does: "Lists the caller's windows, for callers that may manage the app those of everybody, the most recently used first. Those in mode `full` are listed for callers that may manage the app.",
   query: newestFirst('the `windowId` of a window'),
   answer: { json: listOf(WINDOW) },
   errors: OF_APP,
@@ -136,6 +139,8 @@ export const CHAT = resource({
   name: 'Chat',
   page: 'chat',
   about: `Windows are chats about an app's data. Callers that do not manage the app, such as its pages, use its windows in mode \`data\`, and reach only [runners that enforce it](agents.md#chats-of-pages). Of the agent's questions pages can answer those for a [confirmation](mcp.md#confirmations) of one of the app's actions only; the others need the right \`manage\`. A token for programs needs \`all\` for the app.
+
+A window belongs to the person who sent its first message. Others get \`UNKNOWN_WINDOW\` for it, unless they may manage the app. Those that nobody with an account began, such as the administrator, a program or a page without a person, belong to all such callers.
 
 A draft has windows of its own.`,
   rows: [sendMessage, listWindows, readWindow, deleteWindow, windowTurns.follow, windowTurns.abort, windowTurns.choose],

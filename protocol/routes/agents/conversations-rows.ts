@@ -2,7 +2,7 @@
 import { LIMITS } from '../../limits.ts';
 import { count, listOf, type Of, object, orNull, text, textOrNull, words } from '../../shapes/schema.ts';
 import { FILE, FILE_EXAMPLE, NONE_MATCH, SHA256, UNCHANGED } from '../apps/files-rows.ts';
-import { deleted, limitOf, newestFirst, OF_APP, TIME, thousands } from '../pieces.ts';
+import { deleted, limitOf, NAMED_PERSON, newestFirst, OF_APP, TIME, thousands } from '../pieces.ts';
 import { resource, row } from '../row.ts';
 import { EVENTS, HISTORY_EXAMPLE, HISTORY_ROW, MESSAGE, OF_MESSAGE, OF_TURN, STATE, turnRows } from './turns-rows.ts';
 
@@ -28,7 +28,8 @@ const MEMBERS = {
   createdAt: TIME,
   updatedAt: TIME,
 } as const;
-const CONVERSATION = object(MEMBERS);
+const BEGUN = { by: { ...NAMED_PERSON, says: 'The person who began it' } } as const;
+const CONVERSATION = object(MEMBERS, BEGUN);
 export type ConversationRecord = Of<typeof CONVERSATION>;
 const EXAMPLE = {
   conversationId: 'c2a7f0c41be84a0f',
@@ -128,7 +129,7 @@ export const readConversation = row({
       before: { ...text, says: 'The id of a turn: answers those before it. The first page is the one with `seq` 1' },
     },
   ),
-  answer: { json: object({ ...MEMBERS, messages: listOf(HISTORY_ROW) }) },
+  answer: { json: object({ ...MEMBERS, messages: listOf(HISTORY_ROW) }, BEGUN) },
   errors: OF_ONE,
   example: { ...EXAMPLE, messages: HISTORY_EXAMPLE },
 });

@@ -15,7 +15,7 @@ import {
   textOrNull,
   words,
 } from '../../shapes/schema.ts';
-import { TIME } from '../pieces.ts';
+import { NAMED_PERSON, TIME } from '../pieces.ts';
 import { type RouteRow, type RowErrors, row } from '../row.ts';
 
 export const EVENTS = {
@@ -71,6 +71,7 @@ export const HISTORY_ROW = {
       },
       {
         error: object({ code: text, message: text }),
+        by: { ...NAMED_PERSON, says: 'The person who wrote it' },
         attachments: { ...listOf(ATTACHED), says: 'In conversations: the files that went with the message' },
       },
     ),

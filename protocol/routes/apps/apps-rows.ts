@@ -24,6 +24,8 @@ const { textChars, iconBytes, commitMessageChars, sqlRows, sqlRowsMax, sqlMs, ba
 const WORDS = words(textChars);
 const NOT_LIVE = { ...OF_APP, NO_ACTIVE_VERSION: '' };
 
+const TOOLS = { anyOf: [{ const: '*', wanted: '"*"' }, listOf(text)], wanted: '"*" or a list of names' } as const;
+
 const RECORD = {
   id: text,
   name: text,
@@ -42,10 +44,16 @@ const RECORD = {
   actions: count,
   automations: count,
 } as const satisfies Record<string, Schema>;
+export const DEFINED_ROLE = object({ id: text, name: text, queries: TOOLS, actions: TOOLS }, { description: text });
 const RECORD_PARTS = {
   description: text,
   damage: { ...text, says: "With `status` `damaged`: what is wrong with the app's data, and what to do" },
   public: PUBLIC,
+  roles: {
+    ...listOf(DEFINED_ROLE),
+    says: 'The [roles](people.md#roles-of-an-app) of its manifest, with the tools that each may call; absent when there are none',
+  },
+  role: { ...text, says: 'In the list of a person who is no owner: their role in the app' },
   icon: { const: true, says: 'It has a [picture](#get-the-icon-of-an-app)' },
 } as const satisfies Record<string, Schema>;
 export const APP = object(RECORD, RECORD_PARTS);
@@ -112,9 +120,9 @@ const SQL_ANSWER = {
 export const listApps = row({
   method: 'GET',
   path: '/svc/_apps',
-  needs: 'admin',
+  needs: 'account',
   title: 'List the apps',
-  does: 'Lists the apps, sorted by id.',
+  does: 'Lists the apps, sorted by id: to a [person](people.md) who is no owner those that they have.',
   query: sortedBy('id'),
   answer: { json: listOf(APP) },
   example: [EXAMPLE],
@@ -149,7 +157,7 @@ export const showApp = row({
 export const showIcon = row({
   method: 'GET',
   path: '/svc/_apps/:id/icon',
-  needs: 'manage',
+  needs: 'read',
   title: 'Get the icon of an app',
   does: "Answers with the app's icon for lists of apps, 192 by 192 pixels. The address may be [signed](http-api.md#the-page-key) in place of the page key.",
   query: object({}, { version: { ...text, says: 'With the `activeVersion` of the app browsers keep the icon' } }),

@@ -24,8 +24,13 @@ const SETTINGS = object(
     settings: { ...VALUES, says: 'What was set; the default of a knob holds where it has no member' },
   },
   {
-    prefs: { ...VALUES, says: "The user's preferences" },
+    prefs: { ...VALUES, says: 'The preferences of the person who asks, or of the user of the gateway' },
     versionId: { ...text, says: 'The live version; drafts have none' },
+    user: {
+      ...object({ id: text, name: text, role: text }, { email: text }),
+      says: 'The person who asks, where one does, with their role in the app',
+    },
+    guest: { ...flag, says: 'True for who came by a [link](people.md#links)' },
     visitor: {
       ...flag,
       says: 'For visitors of a [public page](public-apps.md) it is true, and `prefs` and `versionId` are missing',
@@ -83,7 +88,7 @@ export const showUser = row({
   path: '/_svc-user/id',
   needs: 'settings',
   title: 'Show the user',
-  does: 'Answers the id of the user of this gateway.',
+  does: 'Answers the id of the person who asks, or of the user of this gateway.',
   answer: { json: object({ id: text }) },
   example: { id: 'c3b9f1d2-6a47-4c55-9e0b-2f8d7a41e603' },
 });
@@ -93,7 +98,7 @@ export const showPreferences = row({
   path: '/_svc-user/prefs',
   needs: 'settings',
   title: 'Show the preferences',
-  does: 'Answers the preferences of the user, which hold for all apps.',
+  does: 'Answers the preferences of the person who asks, or of the user of this gateway. They hold for all apps.',
   answer: { json: PREFERENCES },
   example: { prefs: { theme: 'dark' } },
 });
@@ -101,9 +106,9 @@ export const showPreferences = row({
 export const changePreferences = row({
   method: 'PUT',
   path: '/_svc-user/prefs',
-  needs: 'admin',
+  needs: 'account',
   title: 'Change the preferences',
-  does: `Sets the preferences that \`patch\` names. All of them take ${SIZE}.`,
+  does: `Sets the preferences that \`patch\` names, of the person who asks, or of the user of this gateway. All of them take ${SIZE}.`,
   body: object({ patch: { ...VALUES, wanted: 'an object', says: 'Any values by name; null removes one' } }),
   answer: { json: PREFERENCES },
   errors: { STORAGE_FULL: '' },

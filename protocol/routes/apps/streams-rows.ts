@@ -2,7 +2,7 @@
 import { ERROR } from '../../errors.ts';
 import { LIMITS } from '../../limits.ts';
 import { count, listOf, object, oneOf, text, textOrNull } from '../../shapes/schema.ts';
-import { TIME } from '../pieces.ts';
+import { NAMED_PERSON, TIME } from '../pieces.ts';
 import { resource, row } from '../row.ts';
 
 const media = 'text/event-stream';
@@ -19,14 +19,17 @@ export const HANDLER_FAULT = object(
   { file: text, line: count, column: count },
 );
 const CHANGE_EVENTS = {
-  change: object({
-    ...OF_APP,
-    table: text,
-    tables: listOf(text),
-    action: text,
-    source: oneOf('handler', 'agent', 'external', 'automation'),
-    seq: count,
-  }),
+  change: object(
+    {
+      ...OF_APP,
+      table: text,
+      tables: listOf(text),
+      action: text,
+      source: oneOf('handler', 'agent', 'external', 'automation'),
+      seq: count,
+    },
+    { by: NAMED_PERSON },
+  ),
   reset: object({ ...OF_APP, seq: count }),
   reload: object(OF_APP),
   fault: HANDLER_FAULT,

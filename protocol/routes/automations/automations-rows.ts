@@ -79,9 +79,9 @@ const MANIFEST = object(
   },
 );
 
-const { input: _input, output: _output, ...LISTED } = RUN.properties;
+const { input: _input, output: _output, by, ...LISTED } = RUN.properties;
 /** Without input and output, which would make a list of many automations large. */
-export const LISTED_RUN = object(LISTED);
+export const LISTED_RUN = object(LISTED, { by });
 
 const NAME = { ref: { ...text, says: '`<app>/<id>`' }, app: text, id: text, name: text };
 const ROW = { ...NAME, enabled: flag, triggers: { ...listOf(TRIGGER), says: 'Without hashes of secrets' } };

@@ -15,7 +15,7 @@ import {
   text,
   textOrNull,
 } from '../../shapes/schema.ts';
-import { elsewhere, limitOf, TIME, TIME_OR_NULL, thousands } from '../pieces.ts';
+import { elsewhere, limitOf, NAMED_PERSON, TIME, TIME_OR_NULL, thousands } from '../pieces.ts';
 import { type RowErrors, resource, row } from '../row.ts';
 
 export const RUN_ID = matching(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, 'the id of a run');
@@ -28,7 +28,7 @@ export const USAGE = object({
   costUsd: COST,
 });
 
-export const RUN = object({
+const RUN_MEMBERS = {
   runId: text,
   kind: { ...oneOf('automation', 'chat'), says: '`chat`: a [turn](http-api.md#turns-and-their-events) of an agent' },
   ref: { ...text, says: '`<app>/<automation>`; of a turn `<app>/_chat`' },
@@ -58,7 +58,9 @@ export const RUN = object({
   endedAt: TIME_OR_NULL,
   usage: { ...USAGE, says: 'What its agents used' },
   pinned: { ...flag, says: 'It stays regardless of `history.keep`' },
-});
+} as const;
+const CAUSE = { by: { ...NAMED_PERSON, says: 'The person who ran it, or sent the message' } } as const;
+export const RUN = object(RUN_MEMBERS, CAUSE);
 
 export const NODE = object({
   runId: text,

@@ -11,10 +11,10 @@ const ENTRY = object({
   at: TIME,
   actor: {
     ...object(
-      { kind: oneOf('admin', 'session', 'token', 'agent', 'person', 'host', 'public', 'machine') },
+      { kind: oneOf('admin', 'session', 'token', 'agent', 'person', 'host', 'public', 'machine', 'guest') },
       { name: { ...text, says: 'Of the token, the person, or the agent' } },
     ),
-    says: 'Who did it: `session` is a signed-in browser, `host` who a host lets in, `public` somebody unknown, `machine` who may write the data directory',
+    says: 'Who did it: `session` is a signed-in browser, `host` who a host lets in, `public` somebody unknown, `guest` who came by a link, `machine` who may write the data directory',
   },
   action: oneOf(...ACTIONS),
   target: { ...textOrNull, says: 'The app, token or version that it was done to' },

@@ -1,8 +1,9 @@
 /** The routes that sign browsers in and out (specification, "Sessions of browsers" and "Page key"). */
 import { LIMITS } from '../../limits.ts';
-import { flag, integer, type Of, object, oneOf, text, textOrNull, words } from '../../shapes/schema.ts';
+import { flag, integer, listOf, type Of, object, oneOf, orNull, text, textOrNull, words } from '../../shapes/schema.ts';
 import { TIME } from '../pieces.ts';
 import { resource, row } from '../row.ts';
+import { PERSON, PERSON_EXAMPLE } from './pieces.ts';
 
 const HOUR_MS = 3_600_000;
 /** How long sign-ins last, the least of which is usual. The configuration has the same. */
@@ -20,6 +21,13 @@ const LENGTH = object({
   setBy: { ...oneOf('configuration', 'console'), says: 'Where it can be changed' },
 });
 export type SignInLength = Of<typeof LENGTH>;
+
+const WAYS = object({
+  passwords: flag,
+  passkeys: flag,
+  providers: { ...listOf(object({ name: text })), says: 'The providers that `signIn` of the configuration names' },
+  proxy: { ...flag, says: 'This request comes with the word of the trusted proxy on who asks' },
+});
 
 /** Where the host authenticates callers. */
 const HOSTED = { NOT_FOUND: 'the host of this gateway authenticates callers' };
@@ -43,7 +51,7 @@ export const showSignIn = row({
   path: '/svc/_session',
   needs: 'anyone',
   title: 'Show the sign-in',
-  does: 'Says whether this browser is signed in at this address.',
+  does: 'Says whether this browser is signed in at this address, and as whom.',
   answer: {
     json: object(
       {
@@ -53,6 +61,13 @@ export const showSignIn = row({
           says: "`embedded` is a host's own server; see [origins](http-api.md#origins)",
         },
         console: { ...textOrNull, says: 'The address of the console' },
+        people: { ...flag, says: 'There are accounts to sign in to' },
+        ways: { ...WAYS, says: 'How people sign in to them' },
+        person: {
+          ...orNull(object(PERSON)),
+          says: 'Whose account it is. Null: nobody is signed in, or a guest or the administrator is',
+        },
+        guest: { ...flag, says: 'Who came by a [link](people.md#links), to one app' },
       },
       { expiresAt: TIME },
     ),
@@ -62,6 +77,10 @@ export const showSignIn = row({
     signedIn: true,
     place: 'app',
     console: 'http://svc.localhost:8787/svc/',
+    people: true,
+    ways: { passwords: true, passkeys: true, providers: [{ name: 'company' }], proxy: false },
+    person: PERSON_EXAMPLE,
+    guest: false,
     expiresAt: SESSION_EXAMPLE.expiresAt,
   },
 });
