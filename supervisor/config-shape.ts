@@ -3,9 +3,10 @@ import { MODEL_APIS, PERMISSION_POLICIES, RUNNER_KINDS } from '../protocol/agent
 import { LIMITS } from '../protocol/limits.ts';
 import { CHANNEL_KINDS } from '../protocol/notice.ts';
 import { BACKUP_SCHEDULE } from '../protocol/routes/operations/backups-rows.ts';
-import { SIGN_IN_HOURS } from '../protocol/routes/operations/sign-in-rows.ts';
+import { EMAIL, ROLE } from '../protocol/routes/people/pieces.ts';
+import { SIGN_IN_HOURS } from '../protocol/routes/people/sign-in-rows.ts';
 import { PATTERN_FORM } from '../protocol/rules/egress.ts';
-import { closed, formatted, integer, listOf, matching, oneOf, type Schema } from '../protocol/shapes/schema.ts';
+import { closed, flag, formatted, integer, listOf, matching, oneOf, type Schema } from '../protocol/shapes/schema.ts';
 import { shape } from '../protocol/shapes/shape.ts';
 
 const MiB = 1024 * 1024;
@@ -65,9 +66,10 @@ const MCP_SERVERS = entries(
   'an object of MCP servers by name',
 );
 
+const variable = matching(/^[A-Za-z_][A-Za-z0-9_]*$/, 'the name of an environment variable');
 const ofRunner = {
   model: line,
-  apiKeyEnv: matching(/^[A-Za-z_][A-Za-z0-9_]*$/, 'the name of an environment variable'),
+  apiKeyEnv: variable,
   permission: oneOf(...PERMISSION_POLICIES),
 };
 const command = {
@@ -98,12 +100,14 @@ const recipients = {
   wanted: `a mail address, or a list of 1 to ${MAX_CHANNELS} of them`,
 } as const;
 const MAIL = describedAs(
-  closed({
-    url: formatted('mail server', 'the address of a mail server, such as "smtps://user:password@mail.example.org"'),
-    from: { ...sender, wanted: 'a mail address, such as "svc <svc@example.org>"' },
-    to: recipients,
-  }),
-  '{ "url", "from", "to" }',
+  closed(
+    {
+      url: formatted('mail server', 'the address of a mail server, such as "smtps://user:password@mail.example.org"'),
+      from: { ...sender, wanted: 'a mail address, such as "svc <svc@example.org>"' },
+    },
+    { to: recipients },
+  ),
+  '{ "url", "from", "to"? }',
 );
 
 const url = webAddress('give those in "headers"');
@@ -127,6 +131,57 @@ const CHANNELS = {
   },
   wanted: `a list of at most ${MAX_CHANNELS} channels`,
 } as const;
+
+const secureAddress = formatted(
+  'secure address',
+  'an https address without user, query and fragment; http is for this machine only',
+);
+const PROVIDERS = entries(
+  describedAs(
+    closed(
+      { issuer: secureAddress, clientId: line, clientSecretEnv: variable },
+      {
+        scopes: listOf(matching(/^[\x21\x23-\x5b\x5d-\x7e]+$/, 'a scope'), 'a list of scopes'),
+        allow: describedAs(
+          closed(
+            {},
+            {
+              emails: listOf(EMAIL, 'a list of e-mail addresses'),
+              domains: listOf(formatted('domain', 'a domain such as "example.org"'), 'a list of domains'),
+            },
+          ),
+          '{ "emails", "domains" }, lists of whom it lets in',
+        ),
+        role: ROLE,
+      },
+    ),
+    '{ "issuer", "clientId", "clientSecretEnv", "scopes"?, "allow"?, "role"? }',
+  ),
+  'an object of OpenID providers by name',
+);
+const networks = {
+  ...listOf({ type: 'string', format: 'network' }, 'a list of at least one address or network'),
+  minItems: 1,
+};
+const headerName = matching(HEADER_NAME, 'the name of a header');
+const SIGN_IN = describedAs(
+  closed(
+    {},
+    {
+      passkeys: flag,
+      passwords: flag,
+      providers: PROVIDERS,
+      proxy: {
+        anyOf: [
+          closed({ header: headerName, from: networks }),
+          closed({ jwtHeader: headerName, jwksUrl: secureAddress, issuer: line, audience: line }),
+        ],
+        wanted: '{ "header", "from" }, or { "jwtHeader", "jwksUrl", "issuer", "audience" }',
+      },
+    },
+  ),
+  '{ "passkeys"?, "passwords"?, "providers"?, "proxy"? }',
+);
 
 const calls = integer(0, 1_000_000);
 const hosts = listOf(formatted('host pattern', PATTERN_FORM), 'a list of hosts');
@@ -188,10 +243,12 @@ export const KEYS = {
   egress: describedAs(closed({}, { allow: hosts, deny: hosts }), '{ "allow": [...], "deny": [...] }, lists of hosts'),
   /** How long a browser stays signed in; null: as the console sets it, at first 12. */
   signInHours: SIGN_IN_HOURS,
+  /** How people sign in: passkeys and passwords, providers by name, and a proxy that knows who asks. */
+  signIn: SIGN_IN,
   trashDays: integer(0, 3650),
   /** When backups are made, how many are kept, and where: 7 in `backups` by default. `dir` is relative to the data directory. */
   backups: describedAs(BACKUP_SCHEDULE, '{ "cron", "keep"?, "dir"? }'),
-  /** The mail server and the addresses of notices; null: no mail. */
+  /** The mail server, which also mails invitations, and the addresses of notices; null: no mail. */
   mail: MAIL,
   /** Further ways by which notices reach people. */
   notify: CHANNELS,

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { CONFIG_KEYS, checkConfig, defaultConfig, loadConfig, resolveConfig } from './config.ts';
 import { CONFIG } from './config-shape.ts';
+import { waysOf } from './people/ways.ts';
 
 test('every key of a configuration has a shape', () => {
   assert.deepEqual(Object.keys(defaultConfig('data')).sort(), [...CONFIG_KEYS].sort());
@@ -64,6 +65,10 @@ test('mail among the channels needs the mail server, and a wrong channel is name
     () => resolveConfig('data', { notify: [{ kind: 'mail' }] }),
     /"notify" .* names mail, so "mail" must be/,
   );
+  const bare = { url: 'smtp://mail.example', from: 'a@b.example' };
+  const unaddressed = { mail: bare, notify: [{ kind: 'mail' as const }] };
+  assert.throws(() => resolveConfig('data', unaddressed), /names mail without "to", so "mail\.to" must be/);
+  assert.deepEqual(resolveConfig('data', { mail: bare }).mail, bare);
   const notify = [{ kind: 'push' }, { kind: 'ntfy', url: 'https://ntfy.example' }];
   assert.throws(() => checkConfig({ notify }, 'f'), /"notify\[1\]\.url" in f must be the address of a topic/);
   const mail = { url: 'smtp://:secret@', from: 'a@b.example', to: 'a@b.example' };
@@ -71,6 +76,38 @@ test('mail among the channels needs the mail server, and a wrong channel is name
     () => checkConfig({ mail }, 'f'),
     ({ message }: Error) => message.startsWith('"mail.url" in f must be') && !message.includes('secret'),
   );
+});
+
+const PROVIDER = { issuer: 'https://id.example', clientId: 'svc', clientSecretEnv: 'SVC_ID' };
+
+for (const [signIn, path, wanted] of [
+  [{ passwords: 'no' }, 'signIn.passwords', /true or false/],
+  [{ google: PROVIDER }, 'signIn.google', /one of passkeys, passwords, providers, proxy/],
+  [{ providers: { 'a.b': PROVIDER } }, 'signIn.providers.a.b', /named with 1 to 64 letters/],
+  [{ providers: { a: { ...PROVIDER, issuer: 'http://id.example' } } }, 'signIn.providers.a.issuer', /an https address/],
+  [{ providers: { a: { ...PROVIDER, clientSecretEnv: 'sk-x' } } }, 'signIn.providers.a.clientSecretEnv', /variable/],
+  [{ providers: { a: { ...PROVIDER, allow: { domains: ['a@b'] } } } }, 'signIn.providers.a.allow.domains[0]', /domain/],
+  [{ providers: { a: { ...PROVIDER, role: 'admin' } } }, 'signIn.providers.a.role', /owner, author, member/],
+  [{ proxy: { header: 'Remote-User', from: [] } }, 'signIn.proxy.from', /at least one address/],
+  [{ proxy: { header: 'Remote-User' } }, 'signIn.proxy.from', /at least one address/],
+  [{ proxy: { url: 'https://a.example' } }, 'signIn.proxy', /"jwtHeader", "jwksUrl", "issuer"/],
+] as const) {
+  test(`signing in: ${path} must be ${wanted.source}`, () => {
+    assert.throws(
+      () => checkConfig({ signIn }, 'f'),
+      ({ message }: Error) => message.startsWith(`"${path}`) && wanted.test(message),
+    );
+  });
+}
+
+test('signing in: there is a way left, a provider is on this machine or has https, and its secret is there', () => {
+  assert.deepEqual(resolveConfig('data').signIn, { passkeys: true, passwords: true });
+  const none = { passkeys: false, passwords: false };
+  assert.throws(() => resolveConfig('data', { signIn: none }), /"signIn" in the configuration leaves no way/);
+  const providers = { a: { ...PROVIDER, issuer: 'http://127.0.0.1:1' } };
+  const config = resolveConfig('data', { signIn: { ...none, providers } });
+  assert.throws(() => waysOf(config, {}), /"signIn\.providers\.a\.clientSecretEnv" .* SVC_ID, which is not set/);
+  assert.equal(waysOf(config, { SVC_ID: 'x' }).providers.get('a')?.role, 'member');
 });
 
 test('a public address has no slash at its end', () => {
@@ -207,7 +244,7 @@ const MAIL = { url: 'smtps://u:p@mail.example', from: 'svc <svc@home.example>', 
 test('mail and notify are checked to the member', () => {
   assert.equal(CONFIG.fault({ mail: MAIL }), null);
   for (const [value, at] of [
-    [{ url: MAIL.url, from: MAIL.from }, '.to'],
+    [{ url: MAIL.url }, '.from'],
     [{ ...MAIL, url: 'https://mail.example' }, '.url'],
     [{ ...MAIL, from: 'nobody' }, '.from'],
     [{ ...MAIL, from: 'a@b.example\r\nBcc: c@d.example' }, '.from'],

@@ -110,6 +110,15 @@ function wrong(fault: Fault | null, source: string): ConfigError {
   return new ConfigError(`"${path}" in ${source} must be ${wanted}.`, /^\w*/.exec(path)?.[0]);
 }
 
+/** Throws `ConfigError` where nobody could sign in to an account. */
+function checkWays({ signIn: { passkeys, passwords, providers = {}, proxy } }: Config): void {
+  if (passkeys || passwords || proxy !== undefined || Object.keys(providers).length > 0) return;
+  throw new ConfigError(
+    '"signIn" in the configuration leaves no way to sign in: keep passkeys or passwords, or name a provider.',
+    'signIn',
+  );
+}
+
 /** Reads a configuration file. Throws `ConfigError`. */
 export function loadConfig(path: string): Partial<Config> {
   let content: string;
@@ -146,6 +155,10 @@ export function resolveConfig(dataDir: string, ...parts: Settings[]): Config {
     throw new ConfigError(`"runner" in the configuration must be one of ${runners.join(', ')}.`, 'runner');
   if (config.mail === null && config.notify.some(({ kind }) => kind === 'mail'))
     throw new ConfigError('"notify" in the configuration names mail, so "mail" must be set.', 'mail');
+  if (config.mail?.to === undefined && config.notify.some((entry) => entry.kind === 'mail' && entry.to === undefined))
+    throw new ConfigError('"notify" in the configuration names mail without "to", so "mail.to" must be set.', 'mail');
+  config.signIn = { ...DEFAULTS.signIn, ...config.signIn };
+  checkWays(config);
   config.publicLimits = { ...DEFAULTS.publicLimits, ...config.publicLimits };
   config.publicUrl = config.publicUrl?.replace(/\/+$/, '') ?? null;
   config.dataDir = resolve(config.dataDir);

@@ -2,7 +2,7 @@
 import type { ChatMode, EarlierMessage, ThinkingLevel, TurnAttachment } from '../protocol/agents/agents.ts';
 import type { RunRecord, RunState } from '../protocol/automations/runs.ts';
 import type { WebhookRequest } from '../protocol/automations/webhook-messages.ts';
-import type { HandlerCaller } from '../protocol/wire/handler-caller.ts';
+import type { HandlerCaller, HandlerUser } from '../protocol/wire/handler-caller.ts';
 import type { DraftFinding } from './authoring/draft-check.ts';
 
 /** One turn of a conversation, as a runner gets it. */
@@ -32,6 +32,8 @@ export type ConversationTurn = {
    * `svc_sql_*` as far as `chat` of the app's manifest says.
    */
   limited?: boolean;
+  /** The person who asks, as handlers see them; absent where none does. */
+  user?: HandlerUser;
   /** The run that asks; absent in a chat. */
   run?: {
     runId: string;

@@ -33,6 +33,7 @@ import type { HttpMeter } from './operations/metrics/http-meter.ts';
 import type { ScheduledBackups } from './operations/scheduled-backups.ts';
 import type { ConsoleFiles } from './pages/console-files.ts';
 import type { Preferences } from './pages/preferences.ts';
+import type { ClientDocuments } from './people/connections/client-documents.ts';
 import type { SqlProcesses } from './sql/sql-processes.ts';
 import type { Tracing } from './tracing/tracing.ts';
 
@@ -52,6 +53,8 @@ export type Services = AppsOptions & {
   audit: AuditLog;
   /** The address of a client, past the proxies that the configuration trusts. */
   addressOf(exchange: Exchange): string;
+  /** The same as limits count it: of IPv6 the network. */
+  networkOf(exchange: Exchange): string;
   apps: Apps;
   reads: CachedReads;
   /** Runs SQL of callers. */
@@ -77,6 +80,8 @@ export type Services = AppsOptions & {
   gitStore: GitStoreServices;
   templates: Templates;
   newApps: NewApps;
+  /** What programs say of themselves. */
+  clientDocuments: ClientDocuments;
   attachments: Attachments;
   consoleFiles: ConsoleFiles;
   preferences: Preferences;

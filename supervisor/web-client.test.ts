@@ -40,6 +40,11 @@ test('a file is fetched, also where a redirect leads to it', async () => {
   assert.equal(await text(`${base.replace('127.0.0.1', 'localhost')}/file`), 'the file');
 });
 
+test('where redirects are not to be followed, what leads on is refused', async () => {
+  const { signal } = new AbortController();
+  await assert.rejects(client().open(leadTo('/file'), signal, { follows: false }), { code: 'FETCH_FAILED' });
+});
+
 test('what the configuration refuses is not asked, by name, by address and behind a redirect', async () => {
   const refused = { code: 'BAD_REQUEST', path: 'url' };
   const { port } = server.address() as AddressInfo;

@@ -21,10 +21,10 @@ export class WebClient {
   }
 
   /**
-   * The body of the answer to a GET of `address`, for its caller to read and to end; redirects are followed. Rejects with `BAD_REQUEST`
+   * The body of the answer to a GET of `address`, for its caller to read and to end; redirects are followed unless `follows` is false. Rejects with `BAD_REQUEST`
    * for what is no address of the web or is refused by `egress`, and with `FETCH_FAILED`.
    */
-  async open(address: string, signal: AbortSignal): Promise<IncomingMessage> {
+  async open(address: string, signal: AbortSignal, { follows = true } = {}): Promise<IncomingMessage> {
     const { egress, port } = this.#options;
     const rules = new Egress({ allow: egress.allow, deny: egress.deny, network: null, port: port() }, isOurs);
     let url = webAddress(address);
@@ -33,7 +33,7 @@ export class WebClient {
       const { statusCode = 0, headers } = response;
       if (statusCode === 200) return response;
       response.destroy();
-      if (statusCode < 300 || statusCode > 399 || headers.location === undefined)
+      if (!follows || statusCode < 300 || statusCode > 399 || headers.location === undefined)
         throw failed(`${url.host} answered with status ${statusCode}`);
       url = webAddress(headers.location, url);
     }

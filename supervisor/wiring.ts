@@ -40,6 +40,9 @@ import { roomToStart, unlessFull } from './operations/full-disk.ts';
 import { streamOf } from './operations/log-stream.ts';
 import { ScheduledBackups } from './operations/scheduled-backups.ts';
 import { Pages } from './pages/pages.ts';
+import { Accounts } from './people/accounts.ts';
+import { ClientDocuments } from './people/connections/client-documents.ts';
+import { waysOf } from './people/ways.ts';
 import { Secrets } from './secrets.ts';
 import type { Services } from './services.ts';
 import { SqlProcesses } from './sql/sql-processes.ts';
@@ -105,8 +108,12 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     phases.begin('access');
     const identity = { db: databases.own('_identity', layout.identityDb), file: layout.identityDb, log };
     const registered = (app: string) => registry.has(app);
-    const programTokens = await ProgramTokens.open({ ...identity, registered });
+    const [programTokens, accounts] = await Promise.all([
+      ProgramTokens.open({ ...identity, registered }),
+      Accounts.open(identity, (app) => registry.makerOf(app), waysOf(config)),
+    ]);
     phases.ends(() => programTokens.close());
+    phases.ends(() => accounts.close());
     const places = new Places({ ...config, allowedHosts: [...config.allowedHosts, ...publicHost(config)] });
     let access: Access | null = null;
     if (host.auth || host.admits !== undefined) {
@@ -115,6 +122,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
         admits: host.admits ?? null,
         signIns: await SignIns.open(identity, config.signInHours),
         programTokens,
+        accounts,
         registeredAt: (app) => registry.registeredAt(app),
         token: host.token,
         metricsToken: config.metricsToken,
@@ -199,7 +207,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       notices,
     };
     phases.begin('deployments');
-    const apps: Apps = new Apps({ ...parts, programTokens });
+    const apps: Apps = new Apps({ ...parts, programTokens, accounts });
     const scopes: ScopesOf = (workspace) => (workspace == null ? apps : gitStoreOf(services).drafts.in(workspace));
     const store = openStore(parts);
     const { versionRetention } = config;
@@ -221,6 +229,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     phases.ends(() => templates.stop());
     const web = new WebClient({ egress: egressOf(config), port: () => portOf(config, host.listening) });
     const newApps = new NewApps({ layout, registry, deployments, jobs, web });
+    const clientDocuments = new ClientDocuments(egressOf(config), () => portOf(config, host.listening));
     const gitStore: GitStoreServices = openAuthoring({ ...parts, deployments, apps, tag, onProcess }, templates);
     phases.ends(() => gitStore?.drafts.stop());
     phases.ends(() => gitStore?.tests.stop());
@@ -283,6 +292,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       access,
       agentTokens,
       programTokens,
+      accounts,
       apps,
       scopes,
       dispatcher,
@@ -296,6 +306,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       gitStore,
       templates,
       newApps,
+      clientDocuments,
       attachments,
     };
     const { services, pipeline } = openRequests(phases, made, {

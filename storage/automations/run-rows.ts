@@ -9,6 +9,7 @@ import type { ErrorBody } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isTooDeep } from '../../protocol/rules/json-text.ts';
 import type { Row, SqlStatement, SqlValue } from '../../protocol/wire/frames.ts';
+import type { NamedPerson } from '../../protocol/wire/handler-caller.ts';
 
 /**
  * A run's id is a UUIDv7, so that order by id is order of time. The indexes by state leave out runs that ended `ok`, which are
@@ -91,6 +92,9 @@ export const RUNTIME_SCHEMA = `
   CREATE INDEX IF NOT EXISTS webhook_ids_by_run ON webhook_ids (run_id);
   CREATE INDEX IF NOT EXISTS webhook_ids_by_time ON webhook_ids (at)`;
 
+/** Columns of runs that earlier releases did not have: the JSON text of the person who caused it. */
+export const ADDED_RUN_COLUMNS: readonly string[] = ['person TEXT'];
+
 export const ANALYTICS_SCHEMA = `
   CREATE TABLE IF NOT EXISTS run_summaries (
     run_id TEXT PRIMARY KEY,
@@ -124,7 +128,7 @@ export type RunFilter = {
 
 const USAGE_COLUMNS = 'input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd';
 const PLAIN_COLUMNS = `run_id, kind, app_id, automation_id, trigger_kind, trigger_origin, parent_run_id, state, summary, error,
-  queued_at, started_at, ended_at, ${USAGE_COLUMNS}, pinned`;
+  queued_at, started_at, ended_at, ${USAGE_COLUMNS}, pinned, person`;
 
 /** A run with its complete input and output. */
 export const RUN_COLUMNS = `${PLAIN_COLUMNS}, input, output, octet_length(input) AS input_bytes, octet_length(output) AS output_bytes`;
@@ -132,8 +136,8 @@ export const RUN_COLUMNS = `${PLAIN_COLUMNS}, input, output, octet_length(input)
 export const LISTED_COLUMNS = `${PLAIN_COLUMNS}, ${listed('input')}, ${listed('output')}`;
 
 const INSERT_RUN = `INSERT INTO runs (run_id, kind, app_id, automation_id, trigger_kind, trigger_origin, parent_run_id,
-  state, input, output, summary, error, queued_at, started_at, ended_at, ${USAGE_COLUMNS}, pinned)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id) DO NOTHING`;
+  state, input, output, summary, error, queued_at, started_at, ended_at, ${USAGE_COLUMNS}, pinned, person)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id) DO NOTHING`;
 /** A run ends once: what is recorded stays. */
 const END_RUN = `UPDATE runs SET state = ?, output = ?, summary = ?, error = ?, started_at = ?, ended_at = ?,
   input_tokens = ?, output_tokens = ?, cache_read_tokens = ?, cache_write_tokens = ?, cost_usd = ?
@@ -177,6 +181,7 @@ export function insertRun(run: RunRecord): SqlStatement {
       run.endedAt,
       ...usageValues(run.usage),
       run.pinned ? 1 : 0,
+      run.by === undefined ? null : JSON.stringify(run.by),
     ],
   ];
 }
@@ -263,6 +268,7 @@ export function runOf(row: Row): RunRecord {
     endedAt: row.ended_at as number | null,
     usage: usageOf(row),
     pinned: row.pinned === 1,
+    ...(typeof row.person === 'string' && { by: JSON.parse(row.person) as NamedPerson }),
   };
 }
 

@@ -17,8 +17,9 @@ export class HistoryFold {
     { user: RowOf<'user'>; text: RowOf<'assistant'> | null; isVoid: boolean; tools: Map<string, RowOf<'tool'>> }
   >();
 
-  message({ turnId, ts, message }: NewTurn): void {
-    const user: RowOf<'user'> = { seq: this.#seq(), turnId, ts, kind: 'user', text: message, state: 'running' };
+  message({ turnId, ts, message, by }: Pick<NewTurn, 'turnId' | 'ts' | 'message' | 'by'>): void {
+    const said = { text: message, ...(by && { by }) };
+    const user: RowOf<'user'> = { seq: this.#seq(), turnId, ts, kind: 'user', ...said, state: 'running' };
     this.rows.push(user);
     this.#turns.set(turnId, { user, text: null, isVoid: false, tools: new Map() });
   }

@@ -14,6 +14,7 @@ import type { ConversationRecord } from '../../protocol/routes/agents/conversati
 import type { FILE } from '../../protocol/routes/apps/files-rows.ts';
 import type { Of } from '../../protocol/shapes/schema.ts';
 import type { Row, SqlParams, SqlStatement, SqlValue } from '../../protocol/wire/frames.ts';
+import type { NamedPerson } from '../../protocol/wire/handler-caller.ts';
 
 /**
  * A turn's id is a UUIDv7, so that ids sort by time. An item is a group of consecutive events of a turn, under the id of the
@@ -73,16 +74,21 @@ export const CHAT_SCHEMA = `
   CREATE INDEX IF NOT EXISTS turn_attachments_by_content ON turn_attachments (app_id, sha256)`;
 
 /**
- * Columns that earlier releases did not have, and what depends on them. A window is a conversation whose id is its session key, and
- * whose app is a draft's key where it is one of a draft. `limited`: someone who does not manage the app has said something in it.
- * `transcript_bytes` is the length of its transcript as of the last turn that ended; null until all that was in a file is in rows.
+ * Columns that earlier releases did not have, by table, and what depends on them. A window is a conversation whose id is its session
+ * key, and whose app is a draft's key where it is one of a draft. `limited`: someone who does not manage the app has said something
+ * in it. `transcript_bytes` is the length of its transcript as of the last turn that ended; null until all that was in a file is in
+ * rows. `person` is the JSON text of who began the conversation or sent the message; null where that is nobody with an account.
  */
-export const ADDED_COLUMNS: readonly string[] = [
-  "kind TEXT NOT NULL DEFAULT 'conversation'",
-  "mode TEXT NOT NULL DEFAULT 'full'",
-  'limited INTEGER NOT NULL DEFAULT 0',
-  'transcript_bytes INTEGER',
-];
+export const ADDED_COLUMNS: Readonly<Record<string, readonly string[]>> = {
+  conversations: [
+    "kind TEXT NOT NULL DEFAULT 'conversation'",
+    "mode TEXT NOT NULL DEFAULT 'full'",
+    'limited INTEGER NOT NULL DEFAULT 0',
+    'transcript_bytes INTEGER',
+    'person TEXT',
+  ],
+  turns: ['person TEXT'],
+};
 export const ADDED_INDEXES = `
   DROP INDEX IF EXISTS conversations_by_app;
   CREATE INDEX IF NOT EXISTS conversations_by_kind ON conversations (app_id, kind, updated_at, conversation_id)`;
@@ -98,7 +104,7 @@ export function nameOfRow(rowId: string, key: string): ConversationName {
 }
 
 const OF_IT = 'FROM turns WHERE turns.conversation_id = conversations.conversation_id';
-const COLUMNS = `conversation_id, app_id, title, adapter, created_at, updated_at,
+const COLUMNS = `conversation_id, app_id, title, adapter, created_at, updated_at, person,
   (SELECT count(*) ${OF_IT}) AS turns, (SELECT total(messages) ${OF_IT}) AS messages,
   (SELECT state ${OF_IT} ORDER BY turn_id DESC LIMIT 1) AS state`;
 
@@ -128,6 +134,7 @@ export function conversationOf(row: Row): ConversationRecord {
     state: row.state as TurnState | null,
     createdAt: row.created_at as number,
     updatedAt: row.updated_at as number,
+    ...personIn(row),
   };
 }
 
@@ -152,9 +159,15 @@ export function windowOf(row: Row): (ChatWindow & Pick<IndexedWindow, 'session' 
     lastTurn: { turnId: row.latest as string, state: row.state as TurnState },
     createdAt: row.created_at as number,
     updatedAt: row.updated_at as number,
+    ...personIn(row),
     session: row.adapter_session as string | null,
     bytes: Number(row.transcript_bytes ?? 0),
   };
+}
+
+/** Who began it, or sent it. */
+export function personIn({ person }: Row): { by?: NamedPerson } {
+  return typeof person === 'string' ? { by: JSON.parse(person) as NamedPerson } : {};
 }
 
 /** An attachment as its message names it. */
@@ -162,15 +175,16 @@ export type NamedAttachment = { sha256: string; name: string; type: string };
 
 /** Inserts a turn, and its conversation or window if this is the first turn. */
 export function insertTurn(name: ConversationName, turn: NewTurn): SqlStatement[] {
-  const { turnId, idempotencyKey, message, mode, limited, attachments = [], runner, model, ts } = turn;
+  const { turnId, idempotencyKey, message, mode, limited, attachments = [], runner, model, by, ts } = turn;
   const key = scopeKey(name.app, name.draft);
   const conversationId = rowIdOf(name);
+  const person = by === undefined ? null : JSON.stringify(by);
   const named: NamedAttachment[] = attachments.map(({ name, type, path }) => ({ sha256: basename(path), name, type }));
   return [
     [
-      `INSERT INTO conversations (conversation_id, app_id, kind, mode, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)
-        ON CONFLICT (conversation_id) DO NOTHING`,
-      [conversationId, key, name.kind, mode, ts, ts],
+      `INSERT INTO conversations (conversation_id, app_id, kind, mode, created_at, updated_at, person)
+        VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (conversation_id) DO NOTHING`,
+      [conversationId, key, name.kind, mode, ts, ts, person],
     ],
     [
       // A session belongs to its runner: another runner does not resume it.
@@ -179,8 +193,8 @@ export function insertTurn(name: ConversationName, turn: NewTurn): SqlStatement[
       [titleOf(message), ts, limited ? 1 : 0, runner, runner, conversationId],
     ],
     [
-      `INSERT INTO turns (turn_id, conversation_id, idempotency_key, state, message, message_hash, attachments, runner, model, started_at)
-        VALUES (?, ?, ?, 'running', ?, ?, ?, ?, ?, ?) ON CONFLICT (turn_id) DO NOTHING`,
+      `INSERT INTO turns (turn_id, conversation_id, idempotency_key, state, message, message_hash, attachments, runner, model, started_at, person)
+        VALUES (?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (turn_id) DO NOTHING`,
       [
         turnId,
         conversationId,
@@ -191,6 +205,7 @@ export function insertTurn(name: ConversationName, turn: NewTurn): SqlStatement[
         runner,
         model ?? null,
         ts,
+        person,
       ],
     ],
     ...named.map(

@@ -33,7 +33,10 @@ const event = object({ type: matching(new RegExp(`^(?!(?:${PIECES.join('|')})$)`
 const ofLine = { turnId: text, ts: number };
 const LINE = shape({
   anyOf: [
-    object({ kind: { const: 'user' }, ...ofLine, message: text, runner: text, mode: oneOf(...CHAT_MODES) }),
+    object(
+      { kind: { const: 'user' }, ...ofLine, message: text, runner: text, mode: oneOf(...CHAT_MODES) },
+      { by: object({ id: text, name: text }) },
+    ),
     object(
       { kind: { const: 'events' }, ...ofLine, id: { type: 'integer' }, events: listOf({ anyOf: [pieces, event] }) },
       { end: oneOf(...TURN_STATES) },

@@ -53,6 +53,9 @@ export type WorkspaceDiff = Of<typeof WORKSPACE_DIFF>;
 
 type AppDiff = DiffAppResult & { app: string };
 
+/** `before` is the workspace that ends the page before this one. */
+type Page = { limit: number; before: string | null; isShown: (row: WorkspaceRow) => boolean };
+
 export class Workspaces {
   readonly #options: Required<WorkspacesOptions>;
   readonly #folders: WorkspaceFolders;
@@ -177,8 +180,8 @@ export class Workspaces {
   }
 
   /** At most `limit` of them, those that follow `before` in the list. Rejects with `UNKNOWN_SESSION` when it is not open. */
-  async page({ limit, before }: { limit: number; before: string | null }): Promise<WorkspaceRow[]> {
-    const rows = await this.list();
+  async page({ limit, before, isShown }: Page): Promise<WorkspaceRow[]> {
+    const rows = (await this.list()).filter(isShown);
     const at = before === null ? 0 : rows.findIndex(({ sessionId }) => sessionId === before) + 1;
     if (before !== null && at === 0) throw unknownWorkspace(before);
     return rows.slice(at, at + limit);

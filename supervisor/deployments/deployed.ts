@@ -3,7 +3,7 @@ import type { AppRecord, Replaced, UploadAnswer } from '../../protocol/answer-ty
 import { type NewWebhook, newWebhook } from '../../protocol/automations/automation.ts';
 import type { InputIssue } from '../../protocol/errors.ts';
 import { versionNumber } from '../../protocol/ids.ts';
-import { publicParts, type VersionSummary } from '../../protocol/manifest.ts';
+import { publicParts, type RoleDefinition, type VersionSummary } from '../../protocol/manifest.ts';
 import type { activateVersion } from '../../protocol/routes/apps/versions-rows.ts';
 import type { publishWorkspace } from '../../protocol/routes/authoring/workspaces-rows.ts';
 import type { AnswerOf } from '../../protocol/routes/row.ts';
@@ -35,8 +35,16 @@ export function recordOf({ id, registeredAt, updatedAt, active }: AppState, back
     actions: active?.actions.length ?? 0,
     automations: active?.automations ?? 0,
     ...(active && publicOf(active)),
+    ...(active?.roles && { roles: roleRows(active.roles) }),
     ...(active?.icon && { icon: true }),
   };
+}
+
+/** Without members that the manifest has beside. */
+export function roleRows(roles: Readonly<Record<string, RoleDefinition>>) {
+  return Object.entries(roles).map(([id, { name, description, queries, actions }]) => {
+    return { id, name, ...(description !== undefined && { description }), queries, actions };
+  });
 }
 
 export function uploaded(id: string, published: Publication, activate: boolean, origin: string): UploadAnswer {

@@ -15,6 +15,7 @@ import type { Blobs } from '../blobs.ts';
 import type { ProgramTokens } from '../http/access/program-tokens.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { Pages, PageVersion } from '../pages/pages.ts';
+import type { Accounts } from '../people/accounts.ts';
 import type { Commits } from '../results/commits.ts';
 import type { Secrets } from '../secrets.ts';
 import type { Tree } from '../tree/tree.ts';
@@ -32,6 +33,7 @@ export type AppsOptions = {
   pages: Pages;
   logs: AppLogs;
   programTokens: ProgramTokens;
+  accounts: Accounts;
   idempotency: Idempotency;
   secrets: Secrets;
   blobs: Blobs;
@@ -212,11 +214,12 @@ export class Apps implements Scopes {
    * goes on as the draft of a workspace.
    */
   async forget(id: string, { keepsChats = false }: { keepsChats?: boolean } = {}): Promise<void> {
-    const { programTokens, idempotency, secrets, blobs, notices } = this.#options;
+    const { programTokens, accounts, idempotency, secrets, blobs, notices } = this.#options;
     blobs.forget(id);
     notices.forget(id);
     await secrets.forget(id);
     await programTokens.forgetApp(id);
+    await accounts.forgetApp(id);
     await idempotency.forget(id);
     if (!keepsChats) await this.#later.automations.runs.forgetApp(id);
     await this.#later.chat.forgetApp(id, { keepsChats });

@@ -3,11 +3,17 @@ import { eventText } from '../../protocol/http/event-stream.ts';
 import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { Topic } from '../../protocol/topic.ts';
+import type { NamedPerson } from '../../protocol/wire/handler-caller.ts';
 import type { Exchange } from '../edge/edge.ts';
 import { type EventReader, EventReaders, opening } from '../http/event-streams.ts';
 
-/** One table changed. `action` is the tool that did it. */
-export type Change = { table: string; action: string; source: 'handler' | 'agent' | 'external' | 'automation' };
+/** One table changed. `action` is the tool that did it, `by` the person who called it, or whose agent did. */
+export type Change = {
+  table: string;
+  action: string;
+  source: 'handler' | 'agent' | 'external' | 'automation';
+  by?: NamedPerson | undefined;
+};
 
 /**
  * `tables` limits the events to those tables; `lastEventId` is the header of that name; `stale` says that the reader shows what is no
@@ -60,11 +66,13 @@ export class ChangeStreams {
   /** Call it after the commit, before the answer of the call that made the change. */
   emit(app: string, change: Change): void {
     const topic = this.#topicOf(app);
-    const { table, action, source } = change;
-    const bytes = EVENT_BYTES + 2 * (app.length + 2 * table.length + action.length);
+    const { table, action, source, by } = change;
+    const length =
+      app.length + 2 * table.length + action.length + (by === undefined ? 0 : by.id.length + by.name.length);
+    const bytes = EVENT_BYTES + 2 * length;
     const before = topic.bytes;
     // A spread would cost every write 5 us: what it copies and what follows lie in two pieces of memory.
-    topic.append({ app, table, action, source, seq: topic.last + 1, ts: this.#now(), bytes });
+    topic.append({ app, table, action, source, by, seq: topic.last + 1, ts: this.#now(), bytes });
     this.#keptBytes += topic.bytes - before;
     this.#topics.delete(app);
     this.#topics.set(app, topic);
@@ -208,8 +216,8 @@ const EVENT_BYTES = 200;
  */
 type ChangeEvent = Change & { app: string; seq: number; ts: number; bytes: number };
 
-function changeEvent({ app, table, action, source, ts, seq }: ChangeEvent): Buffer {
-  return event('change', seq, { app: appOfKey(app), table, tables: [table], action, source, ts, seq });
+function changeEvent({ app, table, action, source, by, ts, seq }: ChangeEvent): Buffer {
+  return event('change', seq, { app: appOfKey(app), table, tables: [table], action, source, by, ts, seq });
 }
 
 function resetEvent(app: string, seq: number, ts: number): Buffer {

@@ -8,6 +8,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import { membersOf } from '../../protocol/rules/json-text.ts';
 import { SqlStatus, ToolKind } from '../../protocol/wire/frames.ts';
+import { causeOf } from '../../protocol/wire/handler-caller.ts';
 import { isMigrated } from '../../storage/apps/app-data.ts';
 import type { Config } from '../config.ts';
 import type { Commits } from '../results/commits.ts';
@@ -21,6 +22,7 @@ import type { Change, ChangeStreams } from './change-streams.ts';
 import { confirmationOf } from './confirmation.ts';
 import type { Idempotency, IdempotencyKey, RecordedAnswer } from './idempotency.ts';
 import type { Confirmation, Request, Sink, Target } from './request.ts';
+import { demandRole } from './roles.ts';
 import type { App, Scope } from './scope.ts';
 
 export type DispatcherOptions = {
@@ -35,6 +37,9 @@ export type DispatcherOptions = {
 };
 
 export type { Request, Sink, Target } from './request.ts';
+
+/** What made a change: which kind of code, and who called it. */
+type Cause = Pick<Request, 'source' | 'caller'>;
 
 /** Where the answer of an action goes that is recorded under its idempotency key first. */
 export type RecordedSink = Pick<Sink, 'failed' | 'faulted'> & {
@@ -64,19 +69,18 @@ export class Dispatcher {
     return app instanceof Promise ? app.then((found) => targetOf(found, kind, name)) : targetOf(app, kind, name);
   }
 
-  /** Runs a tool; its time runs from now on, or once a person has allowed it. Answers a function that abandons the call. */
+  /**
+   * Runs a tool; its time runs from now on, or once a person has allowed it. Answers a function that abandons the call. Throws
+   * `FORBIDDEN` where the role of a person does not allow it.
+   */
   submit(target: Target, request: Request, sink: Sink): () => void {
+    demandRole(target, request.caller);
     const { app, kind } = target;
     const asked = confirmationOf(target, request);
     if (asked !== null) return this.#submitConfirmed(target, request, asked, sink);
     const actor = app.actor();
     if (kind === 'action') {
-      const call = this.#callOf(
-        target,
-        request,
-        new AnnouncedReply(this, target, request.source, sink),
-        performance.now(),
-      );
+      const call = this.#callOf(target, request, new AnnouncedReply(this, target, request, sink), performance.now());
       actor.submit(call);
       return () => actor.abandon(call);
     }
@@ -118,6 +122,7 @@ export class Dispatcher {
     request: Request,
     sink: RecordedSink,
   ): Promise<void> {
+    demandRole(target, request.caller);
     const { idempotency } = this.#options;
     const { app, tool } = target;
     const key: IdempotencyKey = { app: app.key, action: tool.name, ...own };
@@ -140,7 +145,7 @@ export class Dispatcher {
       },
       faulted,
     };
-    const reply = new AnnouncedReply(this, target, request.source, recorded);
+    const reply = new AnnouncedReply(this, target, request, recorded);
     const asked = confirmationOf(target, request);
     const make = () => this.#callOf(target, request, reply, performance.now());
     let call = asked === null ? make() : null;
@@ -169,11 +174,11 @@ export class Dispatcher {
 
   /**
    * Runs one SQL statement of a caller's own: `body` is JSON text with `sql`, `params` and `mode`, see `sql-tool.ts`. No thread
-   * of the app takes part. Subscribers hear of the tables that it wrote. Rejects with the app's error.
+   * of the app takes part. Subscribers hear of the tables that it wrote, for the person `by`. Rejects with the app's error.
    */
   async sql(
     scope: Scope,
-    { body, traceId, source }: Pick<Request, 'body' | 'traceId' | 'source'>,
+    { body, traceId, source, by }: Pick<Request, 'body' | 'traceId' | 'source'> & Pick<Change, 'by'>,
     sink: Sink,
   ): Promise<() => void> {
     const { commits, changes, secrets, sql } = this.#options;
@@ -189,7 +194,7 @@ export class Dispatcher {
         result: (status, answer, timing) => {
           span?.end();
           commits.acknowledging();
-          if (status === SqlStatus.wrote) this.#announceSql(app, answer, source);
+          if (status === SqlStatus.wrote) this.#announceSql(app, answer, { source, by });
           sink.answered(200, redactor.json(answer), timing);
         },
         failed: (error, timing) => {
@@ -207,11 +212,12 @@ export class Dispatcher {
   }
 
   /** Tells the subscribers of an app what an action that answered with this status wrote. */
-  announce({ app, kind, tool }: Target, status: number, source: Change['source']): void {
+  announce({ app, kind, tool }: Target, status: number, { source, caller }: Cause): void {
     if (kind === 'query') return;
     this.#options.commits.acknowledging();
     if (status >= 400) return;
-    for (const table of tool.writes) this.#options.changes.emit(app.key, { table, action: tool.name, source });
+    const { by } = causeOf(caller);
+    for (const table of tool.writes) this.#options.changes.emit(app.key, { table, action: tool.name, source, by });
   }
 
   /** Subscribers are told to read everything again: what was written is not known. */
@@ -220,12 +226,12 @@ export class Dispatcher {
   }
 
   /** One event for each table that a statement wrote; a `reset` where its answer does not name them. */
-  #announceSql({ key }: App, answer: Uint8Array, source: Change['source']): void {
+  #announceSql({ key }: App, answer: Uint8Array, { source, by }: Pick<Change, 'source' | 'by'>): void {
     const { changes } = this.#options;
     const text = membersOf(answer, ['tables'])?.get('tables');
     const tables: unknown = text === undefined ? null : JSON.parse(Buffer.from(text).toString());
     if (!isTableList(tables)) changes.reset(key);
-    else for (const table of tables) changes.emit(key, { table, action: 'sql', source });
+    else for (const table of tables) changes.emit(key, { table, action: 'sql', source, by });
   }
 
   /** Its time runs from `arrivedAt`. `schema` is given for a query that is to say what it read. */
@@ -267,18 +273,18 @@ function targetOf(app: App, kind: Target['kind'], name: string): Target {
 class AnnouncedReply implements CallReply {
   readonly #dispatcher: Dispatcher;
   readonly #target: Target;
-  readonly #source: Change['source'];
+  readonly #cause: Cause;
   readonly #sink: Sink;
 
-  constructor(dispatcher: Dispatcher, target: Target, source: Change['source'], sink: Sink) {
+  constructor(dispatcher: Dispatcher, target: Target, cause: Cause, sink: Sink) {
     this.#dispatcher = dispatcher;
     this.#target = target;
-    this.#source = source;
+    this.#cause = cause;
     this.#sink = sink;
   }
 
   result(status: number, body: Uint8Array, timing: CallTiming): void {
-    this.#dispatcher.announce(this.#target, status, this.#source);
+    this.#dispatcher.announce(this.#target, status, this.#cause);
     this.#sink.answered(status, body, timing);
   }
 

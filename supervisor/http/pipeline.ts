@@ -11,6 +11,7 @@ import type { AnswerMeter, Exchange, ResponseHeaders } from '../edge/edge.ts';
 import { sendErrorPage } from '../pages/error-page.ts';
 import { pagePolicy } from '../pages/page-policy.ts';
 import { redirect } from '../pages/pages.ts';
+import { challenge } from '../people/connections/resources.ts';
 import type { Span } from '../tracing/span.ts';
 import type { Tracing } from '../tracing/tracing.ts';
 import { stoppingError } from '../tree/actor/call-errors.ts';
@@ -18,8 +19,9 @@ import { type Access, keyless, unauthorized } from './access/access.ts';
 import { type AgentTokens, agentCaller } from './access/agent-tokens.ts';
 import { ADMIN, type Authorize, allowedByHost, hostCaller, NOBODY } from './access/callers.ts';
 import { isBorrowed, isForeign, isNavigation } from './access/fetch-metadata.ts';
-import { type Caller, demand } from './access/grants.ts';
-import { type Identify, type MakerOf, PersonCaller, personOf } from './access/person.ts';
+import { type Caller, demand, demandAccount } from './access/grants.ts';
+import { GUEST } from './access/guest.ts';
+import { hostPerson, type Identify, type MakerOf, type PersonCaller, personOf } from './access/person.ts';
 import { EMBEDDED, type Place, type Places } from './access/places.ts';
 import type { Visitors } from './access/visitors.ts';
 import { answerError, toSvcError } from './answers.ts';
@@ -72,7 +74,8 @@ export class Pipeline {
   /** Whether a request is the gateway's: by its path, or because its Host is the origin of an app. */
   claims(path: string, host: string | undefined): boolean {
     const { router, access } = this.#options;
-    if (router.claims(path)) return true;
+    // Where the host authenticates callers, it says how they sign in.
+    if (router.claims(path)) return access !== null || !path.startsWith('/.well-known/');
     try {
       return access?.places.of(host).kind === 'page';
     } catch {
@@ -120,7 +123,7 @@ export class Pipeline {
     const caller =
       needs === 'anyone' ? NOBODY : this.#callerOf(exchange, { place, match, known, fromListed: crossOrigin });
     // Programs with a token may use any address.
-    if (exchange.method === 'GET' && (caller instanceof SvcError || caller.kind === 'session')) {
+    if (exchange.method === 'GET' && (caller instanceof SvcError || caller.byCookie)) {
       const elsewhere = rightPlace(exchange, place, path, match, this.#options);
       if (elsewhere !== null) {
         redirect(exchange, place, elsewhere);
@@ -129,16 +132,16 @@ export class Pipeline {
     }
     if (caller instanceof SvcError) {
       const isTaken = 'route' in match && this.#admit(exchange, place, match, caller, crossOrigin);
-      if (!isTaken) refuse(exchange, place, match, caller);
+      if (!isTaken) refuse(exchange, place, match, this.#challenged(exchange, place, caller));
       return;
     }
-    if (needs !== 'anyone' && caller.kind === 'session' && isForeign(exchange, place, needs === 'page'))
-      throw foreign();
+    if (needs !== 'anyone' && caller.byCookie && isForeign(exchange, place, needs === 'page')) throw foreign();
     if ('error' in match) throw match.error;
     const { route, params } = match;
     // A page that ran at the console could do all that the console can.
-    if (place.kind === 'console' && caller.kind === 'session' && needs === 'page') throw foreign();
-    if (needs !== 'anyone' && needs !== 'route') demand(caller, needs, subjectOf(route, params));
+    if (place.kind === 'console' && caller.byCookie && needs === 'page') throw foreign();
+    if (needs === 'account') demandAccount(caller);
+    else if (needs !== 'anyone' && needs !== 'route') demand(caller, needs, subjectOf(route, params));
     for (const { expiresAt } of caller.grants) if (expiresAt !== null) this.#options.access?.endStreamsAt(expiresAt);
     this.#run(exchange, place, match, caller);
   }
@@ -175,6 +178,13 @@ export class Pipeline {
         .catch((error: unknown) => this.#fail(exchange, place, error));
     }
     return true;
+  }
+
+  /** The refusal of a program at an MCP address says where it learns how to sign in. */
+  #challenged(exchange: Exchange, place: Place, refusal: SvcError): SvcError {
+    const { access } = this.#options;
+    if (access === null) return refusal;
+    return challenge(access.places, place, exchange.path, refusal, exchange.header('authorization') !== undefined);
   }
 
   /** The caller of what was found: a session without its page key is refused all but pages. */
@@ -219,7 +229,7 @@ export class Pipeline {
     const here = { ...EMBEDDED, host: exchange.header('host') ?? '' };
     if (openTo !== null && isBorrowed(exchange, here) && !fromListed)
       throw borrowed('knows its callers by their browser');
-    return new PersonCaller(person, makerOf, authorize === null ? undefined : allowedByHost(authorize, exchange));
+    return hostPerson(person, makerOf, authorize === null ? undefined : allowedByHost(authorize, exchange));
   }
 
   /** The path of the route: at a page's own origin, its files are at `/` as well. */
@@ -298,6 +308,7 @@ function isKeyless(caller: Caller | SvcError): boolean {
 function refuse(exchange: Exchange, place: Place, match: Match, refusal: SvcError): void {
   // What is no page cannot be opened by its address, with a session or without.
   const isPage = !('route' in match) || match.route.needs === 'page';
+  if (isPage && refusal.path === GUEST && isNavigation(exchange)) throw new SvcError('LINK_ENDED', refusal.message);
   const toSignIn = isPage && isNavigation(exchange) ? signInAddress(exchange, place, ownerOf(match)) : null;
   if (toSignIn === null) throw refusal;
   redirect(exchange, place, toSignIn);

@@ -8,8 +8,8 @@ import type { Place } from './access/places.ts';
 /** Path parameters by name; the last one of a route that ends in `*` is the undecoded rest of the path. */
 export type Params = Record<string, string>;
 
-/** As in the row of the route. `route`: the app is not named in the address, so the right is asked for later (`demand`). */
-export type Needs = Capability | 'anyone' | 'route';
+/** As in the row of the route (`RowNeeds`). `route`: the app is not named in the address, so the right is asked for later (`demand`). */
+export type Needs = Capability | 'anyone' | 'account' | 'route';
 
 export type Handle = (exchange: Exchange, params: Params, caller: Caller, place: Place) => void | Promise<void>;
 
@@ -30,6 +30,9 @@ export type Route = {
   /** Its place in `ROUTE_KINDS`, for metrics. */
   kind: number;
 };
+
+/** What programs ask for before they sign in at an MCP address, where the gateway signs people in. */
+const WELL_KNOWN = /^\/\.well-known\/oauth-(?:authorization-server$|protected-resource\/svc\/)/;
 
 /** First segments that belong to the gateway; everything else is the host's. */
 const OUR_PREFIXES = new Set(['svc', '_svc-user', '_svc-hook', '_svc-conversations']);
@@ -57,10 +60,10 @@ export class Router {
     for (const route of routes) this.#add(route);
   }
 
-  /** Whether a path lies under one of the gateway's prefixes. */
+  /** Whether a path lies under one of the gateway's prefixes, or is about signing in at an address there. */
   claims(path: string): boolean {
     const end = path.indexOf('/', 1);
-    return OUR_PREFIXES.has(path.slice(1, end < 0 ? undefined : end));
+    return OUR_PREFIXES.has(path.slice(1, end < 0 ? undefined : end)) || WELL_KNOWN.test(path);
   }
 
   match(method: string, path: string): Match {

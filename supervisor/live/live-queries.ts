@@ -136,11 +136,15 @@ export class LiveQueries {
     else this.#clients.delete(client);
   }
 
-  /** The key of a request's query. All callers share a query until its result is known to depend on the caller. */
+  /**
+   * The key of a request's query. All callers share a query until its result is known to depend on the caller, but those whom roles
+   * of the app may refuse it.
+   */
   #nameIn(app: AppQueries, request: LiveRequest): string {
     const { query, input, caller } = request;
     const shared = JSON.stringify([query, input]);
     const own = JSON.stringify([query, input, callerKey(caller)]);
+    if (caller.roles !== undefined) return JSON.stringify([query, input, callerKey(caller), ...caller.roles]);
     if (app.queries.has(own)) return own;
     const found = app.queries.get(shared);
     return found?.personal && !isSameCaller(found.request.caller, caller) ? own : shared;

@@ -21,13 +21,13 @@ const SCOPES = scopesWith(MANIFEST);
 const dispatcher = {} as Dispatcher;
 
 /** A caller, such as an agent whose automation lets it use some tools. */
-function callerOf(may: readonly string[]) {
+function callerOf(may: readonly string[], roles?: readonly string[]) {
   const permit = (capability: string): undefined => {
     if (!may.includes(capability)) throw new SvcError('FORBIDDEN', 'It may not.');
   };
   return {
     source: 'agent',
-    shown: () => ({ kind: 'agent' }),
+    shown: () => ({ kind: 'agent', ...(roles && { roles }) }),
     client: 'agent',
     permit,
     mayRead: () => may.includes('read'),
@@ -86,4 +86,25 @@ test('a keyword that would have clients repeat arguments in headers is not shown
     nested: { properties: { title: shown } },
     'x-mcp-header': shown,
   });
+});
+
+test('who has roles of the app is shown the tools and queries that these allow', async () => {
+  const roles = {
+    cook: { name: 'Cook', queries: ['orders'], actions: '*' },
+    guest: { name: 'Guest', queries: ['menu'], actions: [] },
+  } as const;
+  const queries = [{ name: 'orders' }, { name: 'menu' }];
+  const scopes = scopesWith({ ...MANIFEST, queries, roles } as unknown as Manifest);
+  for (const [given, tools, named] of [
+    [['cook'], 'orders add', 'orders'],
+    [['guest'], 'menu', 'menu'],
+    [['guest', 'cook'], 'orders menu add', 'orders menu'],
+    [['chef'], '', ''],
+    [['chef', 'viewer'], 'orders menu', 'orders menu'],
+  ] as const) {
+    const caller = callerOf(['read', 'write'], given);
+    const shown = await appTools(dispatcher, scopes, 'notes', caller, { maySql: () => false });
+    const [listed, resources] = await shownBy(shown);
+    assert.deepEqual([listed, resources], [tools, `app.json tables ${named}`.trim()], `${given}`);
+  }
 });

@@ -3,10 +3,11 @@
  * "MCP server").
  */
 import { SvcError } from '../../protocol/errors.ts';
-import type { HandlerCaller } from '../../protocol/wire/handler-caller.ts';
+import { causeOf, type HandlerCaller } from '../../protocol/wire/handler-caller.ts';
 import type { DraftCheck } from '../authoring/draft-check.ts';
 import type { Dispatcher, Sink, Target } from '../dispatch/dispatcher.ts';
 import type { Confirm } from '../dispatch/request.ts';
+import { allowsTool } from '../dispatch/roles.ts';
 import type { Scope, Scopes } from '../dispatch/scope.ts';
 import { newTraceId } from '../tree/actor/call.ts';
 import type { AppPage } from './app-page.ts';
@@ -137,8 +138,6 @@ type AppOptions = {
   page?: AppPage | null;
 };
 
-const NO_TOOLS = { queries: [], actions: [] };
-
 /**
  * The tools of a live app or draft, as the version has them that serves now. Its `scopes` are those that its own tools may name.
  * Rejects with its error, such as `UNKNOWN_APP` and `NO_ACTIVE_VERSION`; a draft with a fault has tools, and answers their calls
@@ -165,6 +164,8 @@ export async function appTools(
   const check = byName.has(DRAFT_CHECK.name) ? undefined : given;
   const opening = page !== null && !byName.has(page.tool.name) ? page : null;
   const may = (capability: 'read' | 'write') => permitted(permit, capability, app);
+  const allows = (kind: Target['kind'], name: string) =>
+    allowsTool(kind, name, caller.shown(scope.key), manifest?.roles);
   return {
     title: manifest?.name ?? app,
     confirm: caller.confirm,
@@ -175,7 +176,7 @@ export async function appTools(
       const mark = (tool: McpTool, own?: Entry): McpTool =>
         page === null ? tool : page.marked(tool, { opensPage: own?.opensPage === true, forPage: own !== undefined });
       const shown = [
-        ...tools.map((tool) => mark(tool.shown, tool)),
+        ...tools.filter(({ kind, own }) => allows(kind, own)).map((tool) => mark(tool.shown, tool)),
         ...(opening === null ? [] : [opening.tool]),
         ...sqlTools.map((tool) => mark(tool.shown)),
       ].filter(await allowedBy(may));
@@ -221,7 +222,7 @@ export async function appTools(
         { uri: manifestUri, name: 'app.json', description: `The manifest of "${app}".`, mimeType: 'application/json' },
         { uri: tablesUri, name: 'tables', description: `The tables of "${app}".`, mimeType: 'application/json' },
         ...(page === null ? [] : [page.resource]),
-        ...queryResources(app, manifest ?? NO_TOOLS),
+        ...queryResources(app, { queries: (manifest?.queries ?? []).filter(({ name }) => allows('query', name)) }),
       ];
     },
     templates: async () => ((await may('read')) ? [queryTemplate(app)] : []),
@@ -232,7 +233,7 @@ export async function appTools(
         return jsonContent(JSON.stringify(manifest, null, 2));
       }
       if (uri === tablesUri)
-        return jsonContent((await runSql(dispatcher, scope, { mode: 'describe' }, newTraceId(), signal)).text);
+        return jsonContent((await runSql(dispatcher, scope, caller, { mode: 'describe' }, newTraceId(), signal)).text);
       const named = ownQuery(uri);
       if (named !== null) return jsonContent(await readQuery(dispatcher, scope, caller, named, signal));
       return page && (await page.read(uri));
@@ -336,19 +337,21 @@ async function callSql(
 ): Promise<McpAnswer> {
   const { app, ...statement } = args as { app: string };
   caller.demandSql(app, capabilityOf(mode));
-  return await runSql(dispatcher, scopes.of(app), { mode, ...statement }, traceId, signal);
+  return await runSql(dispatcher, scopes.of(app), caller, { mode, ...statement }, traceId, signal);
 }
 
 /** Runs a statement; what it writes counts as written by an agent. */
 function runSql(
   dispatcher: Dispatcher,
   scope: Scope,
+  { shown }: Pick<McpCaller, 'shown'>,
   statement: { mode: string; sql?: string; params?: unknown },
   traceId: string,
   signal?: AbortSignal,
 ): Promise<McpAnswer> {
   return new Promise((resolve, reject) => {
-    const request = { body: Buffer.from(JSON.stringify(statement)), traceId: () => traceId, source: 'agent' } as const;
+    const cause = { source: 'agent', ...causeOf(shown(scope.key)) } as const;
+    const request = { body: Buffer.from(JSON.stringify(statement)), traceId: () => traceId, ...cause };
     const submitted = dispatcher.sql(scope, request, new AnswerSink(false, resolve, reject));
     submitted.then((callOff) => onAbort(signal, callOff)).catch(reject);
   });

@@ -12,10 +12,10 @@ type NoticeConfig = Config;
 /** For services of browsers, where the configuration tells nobody whom they could ask. */
 const NOBODY = 'mailto:nobody@example.org';
 
-/** `mail` alone is a channel; entries of kind `mail` take its place. A second one of a kind is `<kind> 2`. */
+/** `mail` with addresses is a channel; entries of kind `mail` take its place. A second one of a kind is `<kind> 2`. */
 export function configuredChannels({ mail, notify }: NoticeConfig): Configured[] {
   const isNamed = notify.some(({ kind }) => kind === 'mail');
-  const entries: NotifyEntry[] = mail !== null && !isNamed ? [{ kind: 'mail' }, ...notify] : notify;
+  const entries: NotifyEntry[] = mail?.to !== undefined && !isNamed ? [{ kind: 'mail' }, ...notify] : notify;
   const counts = new Map<string, number>();
   return entries.flatMap((entry): Configured[] => {
     const { kind } = entry;
@@ -24,7 +24,8 @@ export function configuredChannels({ mail, notify }: NoticeConfig): Configured[]
     counts.set(kind, count);
     const name = count === 1 ? kind : `${kind} ${count}`;
     if (kind !== 'mail') return [{ name, kind, send: webhookSender(entry) }];
-    return mail === null ? [] : [{ name, kind, send: mailSender({ ...mail, to: entry.to ?? mail.to }) }];
+    const to = entry.to ?? mail?.to;
+    return mail === null || to === undefined ? [] : [{ name, kind, send: mailSender({ ...mail, to }) }];
   });
 }
 

@@ -1,7 +1,9 @@
 /** Types of `mail` and `notify` in the configuration: the ways to people (specification, "Notices"). */
 
-/** The mail server and the addresses of mails. `url` may have a user and a password. */
-export type MailSettings = { url: string; from: string; to: string | string[] };
+/** A mail server, and the address that mails come from. `url` may have a user and a password. */
+export type MailServer = { url: string; from: string };
+/** The same with the addresses of notices, where they have any. */
+export type MailSettings = MailServer & { to?: string | string[] };
 
 /** An address that takes notices by `POST`. */
 export type WebhookEntry = { kind: 'ntfy' | 'slack' | 'json'; url: string; headers?: Record<string, string> };

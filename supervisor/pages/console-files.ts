@@ -85,10 +85,11 @@ async function sendMade(exchange: Exchange, type: string, content: string | Buff
   await serveAsset(exchange, asset, async () => bytes);
 }
 
-/** As that of pages, but that the console shows the pages of apps and drafts beside their conversations. */
+/** As that of pages, but that people sign in with passkeys, and that the console shows the pages of apps beside their conversations. */
 function consolePolicy(place: Place): Record<string, string> {
-  const policy = pagePolicy(place);
-  if (place.kind !== 'console') return policy;
+  const ofPages = pagePolicy(place);
+  const { 'permissions-policy': _, ...policy } = ofPages;
+  if (place.kind !== 'console') return place.kind === 'shared' ? policy : ofPages;
   const pages = place.origin.replace('://', '://*.');
   const name = 'content-security-policy';
   return { ...policy, [name]: `${policy[name]}; frame-src 'self' ${pages}` };

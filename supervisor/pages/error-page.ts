@@ -16,6 +16,7 @@ const TITLES: Record<string, string> = {
   MISDIRECTED: 'This address does not lead here',
   FORBIDDEN: 'This is not allowed',
   QUARANTINED: 'This app is out of service',
+  LINK_ENDED: 'This link has ended',
 };
 
 /** For people in a browser; at other codes the page says what programs are told. */
@@ -25,6 +26,7 @@ const ADVICE: Record<string, string> = {
   NOT_FOUND: 'Check the address, or begin at the start.',
   UNKNOWN_VERSION: 'Open the address again for the version that is live.',
   NO_ACTIVE_VERSION: 'Make one live: <code>svc versions</code>, then <code>svc activate</code>.',
+  LINK_ENDED: 'Or sign in, if you have an account here.',
   QUARANTINED: 'Try again later. If it does not come back, tell the person who runs it.',
 };
 
@@ -72,7 +74,8 @@ function errorPage({ code, message, status, path }: SvcError, place: Place, app 
   const advice = known ?? marked(app === undefined ? step : step.replaceAll('<app>', app));
   const words = SAID[code] ?? message;
   const said = words === '' ? '' : `<p>${escaped(words)}</p>`;
-  const links = linksOf(place, code, code === 'UNAUTHORIZED' && !isNoPage, app).map(
+  const isSignedOut = (code === 'UNAUTHORIZED' && !isNoPage) || code === 'LINK_ENDED';
+  const links = linksOf(place, code, isSignedOut, app).map(
     ([text, address]) => `<a href="${escaped(address)}">${text}</a>`,
   );
   return `<!doctype html>

@@ -27,6 +27,8 @@ export function pagePolicy(
     'cross-origin-opener-policy': 'same-origin',
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'no-referrer',
+    // An app below the host of the console could ask for the passkeys of that host.
+    'permissions-policy': 'publickey-credentials-create=(), publickey-credentials-get=()',
     ...(isPublic ? {} : PRIVATE),
   };
   if (scripts.length === 0 && plain.size < LIMITS.hostNames) plain.set(frameAncestors, policy);

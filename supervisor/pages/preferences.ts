@@ -1,4 +1,7 @@
-/** Stores the user of this gateway, an id and preferences, in the identity database (specification, "Settings of pages"). */
+/**
+ * Stores preferences in the identity database, of the user of this gateway and of each person (specification, "Settings of
+ * pages").
+ */
 import { randomUUID } from 'node:crypto';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -6,16 +9,26 @@ import type { DbClient } from '../../protocol/wire/db-client.ts';
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS users (id TEXT PRIMARY KEY, created_at INTEGER NOT NULL);
-  CREATE TABLE IF NOT EXISTS prefs (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID`;
+  CREATE TABLE IF NOT EXISTS preferences (
+    person TEXT NOT NULL, -- empty: the user of the gateway
+    key TEXT NOT NULL,
+    value TEXT NOT NULL, -- JSON
+    PRIMARY KEY (person, key)
+  ) WITHOUT ROWID;
+  -- Where releases without people keep those of the user.
+  CREATE TABLE IF NOT EXISTS prefs (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+  INSERT OR REPLACE INTO preferences SELECT '', key, value FROM prefs;
+  DELETE FROM prefs`;
 
 const ALL = `
-  SELECT json_group_array(json_array(key, value)) AS texts FROM (SELECT key, value FROM prefs ORDER BY key)`;
-const DELETE = 'DELETE FROM prefs WHERE key IN (SELECT value FROM json_each(?))';
+  SELECT json_group_array(json_array(key, value)) AS texts
+  FROM (SELECT key, value FROM preferences WHERE person = ? ORDER BY key)`;
+const DELETE = 'DELETE FROM preferences WHERE key IN (SELECT value FROM json_each(?)) AND person = ?';
 /** Its `WHERE true` tells SQLite that what follows is no join. */
 const SET = `
-  INSERT INTO prefs (key, value)
-  SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?) WHERE true
-  ON CONFLICT (key) DO UPDATE SET value = excluded.value`;
+  INSERT INTO preferences (person, key, value)
+  SELECT ?, json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?) WHERE true
+  ON CONFLICT (person, key) DO UPDATE SET value = excluded.value`;
 
 export class Preferences {
   readonly #db: DbClient;
@@ -36,10 +49,10 @@ export class Preferences {
     return String(row?.id);
   }
 
-  /** Every preference; values are any JSON. */
-  async read(): Promise<Record<string, unknown>> {
+  /** Every preference of a person, or of the user of the gateway; values are any JSON. */
+  async read(person = ''): Promise<Record<string, unknown>> {
     await this.#open();
-    const row = await this.#db.get(ALL);
+    const row = await this.#db.get(ALL, [person]);
     const texts = JSON.parse(String(row?.texts)) as [key: string, value: string][];
     return Object.fromEntries(texts.map(([key, value]) => [key, JSON.parse(value)]));
   }
@@ -48,8 +61,8 @@ export class Preferences {
    * Sets what `patch` names; null deletes. Resolves with all preferences. Rejects with `PAYLOAD_TOO_LARGE` when they would
    * take more than `LIMITS.settingsBytes` together.
    */
-  async patch(patch: Record<string, unknown>): Promise<Record<string, unknown>> {
-    const wanted = Object.entries({ ...(await this.read()), ...patch }).filter(([, value]) => value !== null);
+  async patch(patch: Record<string, unknown>, person = ''): Promise<Record<string, unknown>> {
+    const wanted = Object.entries({ ...(await this.read(person)), ...patch }).filter(([, value]) => value !== null);
     if (Buffer.byteLength(JSON.stringify(Object.fromEntries(wanted))) > LIMITS.settingsBytes) {
       throw new SvcError('PAYLOAD_TOO_LARGE', `Preferences may have at most ${LIMITS.settingsBytes} bytes.`);
     }
@@ -59,10 +72,16 @@ export class Preferences {
     // Thousands of statements, or rows, would hold the event loop.
     if (changed.length > 0)
       await this.#db.batch([
-        [DELETE, [JSON.stringify(deleted)]],
-        [SET, [JSON.stringify(set)]],
+        [DELETE, [JSON.stringify(deleted), person]],
+        [SET, [person, JSON.stringify(set)]],
       ]);
-    return this.read();
+    return this.read(person);
+  }
+
+  /** Forgets a person. */
+  async forget(person: string): Promise<void> {
+    await this.#open();
+    await this.#db.run('DELETE FROM preferences WHERE person = ?', [person]);
   }
 
   async #open(): Promise<void> {

@@ -24,8 +24,16 @@ import { systemRoutes } from './operations/system-routes.ts';
 import { tokenRoutes } from './operations/tokens-routes.ts';
 import { transferRoutes } from './operations/transfers-routes.ts';
 import { trashRoutes } from './operations/trash-routes.ts';
+import { accountRoutes } from './people/accounts-routes.ts';
+import { connectionRoutes } from './people/connections-routes.ts';
+import { oauthRoutes } from './people/oauth-routes.ts';
+import { passkeyRoutes } from './people/passkey-routes.ts';
+import { peopleRoutes } from './people/people-routes.ts';
+import { pictureRoutes } from './people/picture-routes.ts';
+import { providerRoutes } from './people/providers-routes.ts';
+import { shareRoutes } from './people/shares-routes.ts';
+import { signInRoutes } from './people/sign-in-routes.ts';
 import { publicOriginOf } from './requests.ts';
-import { signInRoutes } from './sign-in-routes.ts';
 
 export function allRoutes(services: Services): Route[] {
   const { apps, automations } = services;
@@ -71,6 +79,14 @@ export function allRoutes(services: Services): Route[] {
     ...streamRoutes(services),
     ...conversationRoutes(services),
     ...signInRoutes(services),
+    ...accountRoutes(services),
+    ...passkeyRoutes(services),
+    ...peopleRoutes(services),
+    ...pictureRoutes(services),
+    ...oauthRoutes(services),
+    ...connectionRoutes(services),
+    ...providerRoutes(services),
+    ...shareRoutes(services),
     ...pageRoutes(services),
   ];
 }

@@ -1,4 +1,5 @@
 /** Serves the routes that rows declare: checks what is sent as the row says, asks for the right, and sends what the handler gives. */
+import { SvcError } from '../../protocol/errors.ts';
 import {
   type AnswerOf,
   type BodyOf,
@@ -92,6 +93,8 @@ function reader(row: RouteRow) {
     const parameters = given === null || query === null ? {} : paramsOf(given, query);
     if (body === null) return { headers, query: parameters, body: undefined };
     const sent = await readJson(exchange);
+    // It may have taken minutes to arrive.
+    if (caller.ended) throw new SvcError('FORBIDDEN', caller.refusal(null));
     if (asked !== null && has(json, asked.of)) demandNamed(caller, asked, nameIn(sent[asked.of]));
     return { headers, query: parameters, body: bodyOf(sent, body) };
   };

@@ -519,7 +519,7 @@ test('of 100,000 runs every page comes from an index', async (t) => {
   assert.ok(Number(left) > 1000 - LIMITS.runsDropped, `${left} are left`);
 });
 
-test('a ledger of an earlier version changes its indexes, and lists as before', async (t) => {
+test('a ledger of an earlier version changes its indexes, lists as before, and then knows who caused a run', async (t) => {
   const { ledger, runtime, again } = await startLedger(t);
   const indexes = async () =>
     (await runtime.all("SELECT name FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL ORDER BY name")).map(
@@ -528,7 +528,7 @@ test('a ledger of an earlier version changes its indexes, and lists as before', 
   const now = await indexes();
   const failed = await endedRun(ledger, { state: 'error' }, 'all');
   const good = await endedRun(ledger, {}, 'all');
-  await runtime.exec(`DROP INDEX runs_not_ok; DROP INDEX runs_not_ok_by_app; DROP INDEX runs_not_ok_by_automation;
+  await runtime.exec(`ALTER TABLE runs DROP COLUMN person; DROP INDEX runs_not_ok; DROP INDEX runs_not_ok_by_app; DROP INDEX runs_not_ok_by_automation;
     CREATE INDEX runs_by_state ON runs (state, run_id) WHERE ended_at IS NOT NULL;
     CREATE INDEX runs_by_app_state ON runs (app_id, state, run_id) WHERE ended_at IS NOT NULL;
     CREATE INDEX runs_by_automation_state ON runs (app_id, automation_id, state, run_id) WHERE ended_at IS NOT NULL`);
@@ -543,6 +543,9 @@ test('a ledger of an earlier version changes its indexes, and lists as before', 
       assert.deepEqual(ids(await reopened.list({ ...filter, state })), [run.runId]);
     }
   }
+  const by = { id: 'p_1', name: 'Ada' };
+  const caused = await endedRun(reopened, { by }, 'all');
+  assert.deepEqual([(await reopened.get(caused.runId))?.by, (await reopened.get(good.runId))?.by], [by, undefined]);
 });
 
 async function planOf(runtime: DbClient, sql: string, params: SqlParams): Promise<string[]> {

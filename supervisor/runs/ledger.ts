@@ -7,6 +7,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { DbClient } from '../../protocol/wire/db-client.ts';
 import type { SqlStatement } from '../../protocol/wire/frames.ts';
 import {
+  ADDED_RUN_COLUMNS,
   endRun,
   errorText,
   insertNode,
@@ -21,6 +22,7 @@ import {
   releaseMessage,
   runOf,
 } from '../../storage/automations/run-rows.ts';
+import { addColumns } from '../added-columns.ts';
 import { inTurns } from '../dispatch/kept-array.ts';
 import { retryIfWriterLost } from '../retry-if-writer-lost.ts';
 import { Retention } from './retention.ts';
@@ -98,7 +100,10 @@ export class RunLedger {
   }
 
   async #prepare(): Promise<void> {
-    await retryIfWriterLost(() => this.#db.exec(RUNTIME_SCHEMA));
+    await retryIfWriterLost(async () => {
+      await this.#db.exec(RUNTIME_SCHEMA);
+      await addColumns(this.#db, 'runs', ADDED_RUN_COLUMNS);
+    });
     await this.#summaries.open();
     await this.interruptAll();
     // A crash may have come between the end of a run and its summary; those of the newest are added again.

@@ -42,7 +42,7 @@ export interface Work {
   readonly kind: RunKind;
   /** Runs of one lane come one after the other. */
   readonly lane: string;
-  readonly about: Pick<RunRecord, 'app' | 'automation' | 'trigger' | 'parentRunId'>;
+  readonly about: Pick<RunRecord, 'app' | 'automation' | 'trigger' | 'parentRunId' | 'by'>;
   /** How it ends when its lane is occupied; absent where it waits. */
   readonly skipped?: ErrorBody | undefined;
   /** Takes secrets out of its nodes. */

@@ -27,6 +27,7 @@ import type { Phases } from './phases.ts';
 type MadeHere =
   | 'clientOf'
   | 'addressOf'
+  | 'networkOf'
   | 'audit'
   | 'liveStreams'
   | 'activity'
@@ -55,7 +56,7 @@ export function openRequests(
 ): { services: Services; pipeline: Pipeline } {
   phases.begin('requests');
   const { config, layout, log, registry, tree, changes, blobs, tracing, access, agentTokens, apps } = parts;
-  const { programTokens, deployments, chat, scheduledBackups } = parts;
+  const { programTokens, accounts, deployments, chat, scheduledBackups } = parts;
   const addresses = new Visitors({ apps, config });
   const live = new LiveQueries(parts);
   const mcpSessions = new McpSessions({ live, readers: changes.readers, changes });
@@ -66,6 +67,7 @@ export function openRequests(
     chat.turns.endRefused();
   };
   for (const given of [access, agentTokens, programTokens]) given?.on('ended', endRefused);
+  accounts.onEnded(endRefused);
   const audit = new AuditLog({ db: identityDb, log });
   access?.on('rotated', () => void audit.record(MACHINE, 'token.rotated', null));
   const services: Services = {
@@ -75,6 +77,7 @@ export function openRequests(
         ? caller.client
         : `address ${addresses.clientOf(exchange)}`,
     addressOf: (exchange) => addresses.addressOf(exchange),
+    networkOf: (exchange) => addresses.clientOf(exchange),
     audit,
     liveStreams: new LiveStreams(live, changes),
     activity: new Activity({

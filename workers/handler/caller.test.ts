@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Kind, ToolKind } from '../../protocol/wire/frames.ts';
-import { CALLER_KINDS, callerText } from '../../protocol/wire/handler-caller.ts';
+import { CALLER_KINDS, callerKey, callerText } from '../../protocol/wire/handler-caller.ts';
 import { HandlerCall } from './calls.ts';
 
 function callOf(kind: (typeof CALLER_KINDS)[number], name = ''): HandlerCall {
@@ -24,6 +24,21 @@ test('a caller of each kind is shown as such, without a name where there is none
     if (kind === 'person') continue;
     assert.deepEqual(callOf(kind).caller, { kind });
     assert.equal(callOf(kind).user, null);
+  }
+});
+
+test('an agent has the person who asked it as the user, and its own name as the caller', () => {
+  const user = { id: 'u1', name: 'Ada', role: 'editor' };
+  for (const name of ['robot', 'a\nrobot}', '']) {
+    const call = callOf('agent', callerText({ kind: 'agent', name, user }));
+    assert.deepEqual([call.user, call.caller], [user, { kind: 'agent', ...(name && { name }) }]);
+    const alone = callOf('agent', callerText({ kind: 'agent', name }));
+    assert.deepEqual([alone.user, alone.caller], [null, { kind: 'agent', ...(name && { name }) }]);
+    assert.notEqual(
+      callerKey({ kind: 'agent', name, user }),
+      callerKey({ kind: 'agent', name, user: { ...user, id: 'u2' } }),
+      'what is kept for one is not for another',
+    );
   }
 });
 

@@ -9,7 +9,12 @@ import {
   ToolKind,
   type ToolKindValue,
 } from '../../protocol/wire/frames.ts';
-import { CALLER_KINDS, type HandlerCaller, type HandlerUser } from '../../protocol/wire/handler-caller.ts';
+import {
+  CALLER_KINDS,
+  type HandlerCaller,
+  type HandlerUser,
+  readCallerText,
+} from '../../protocol/wire/handler-caller.ts';
 import { parseRequest } from './call-request.ts';
 import { CallTrace } from './call-trace.ts';
 import type { Asks } from './context/asks.ts';
@@ -78,10 +83,10 @@ export class HandlerCall {
     this.trace = traceId.length > TRACE_ID_CHARS ? CallTrace.of(traceId) : null;
     this.traceId = this.trace === null ? traceId : this.trace.traceId;
     this.deadline = deadline;
-    this.origin = { tool, traceId: this.traceId };
     this.reads = kind === ToolKind.tracked ? new Reads() : null;
     this.#callerKind = callerKind;
     this.#callerText = callerText;
+    this.origin = { tool, traceId: this.traceId, call: this };
   }
 
   /** Made on the first use: most handlers never ask for it. */
@@ -97,19 +102,34 @@ export class HandlerCall {
   get caller(): HandlerCaller {
     this.readCaller = true;
     if (this.#caller === null) {
-      const kind = CALLER_KINDS[this.#callerKind] as HandlerCaller['kind'];
-      const name = this.user?.name ?? this.#callerText;
-      this.#caller = freeze(name === '' ? { kind } : { kind, name });
+      const kind = this.#kind;
+      const name = kind === 'person' ? this.#person?.name : readCallerText(kind, this.#callerText).name;
+      this.#caller = freeze(name ? { kind, name } : { kind });
     }
     return this.#caller;
   }
 
-  /** The person who calls, frozen; null where none does. */
+  /** The person who calls, or whose agent does, frozen; null where there is none. */
   get user(): HandlerUser | null {
     this.readCaller = true;
-    if (this.#user === null && CALLER_KINDS[this.#callerKind] === 'person')
-      this.#user = freeze(parse(this.#callerText) as HandlerUser);
+    return this.#person;
+  }
+
+  get #kind(): HandlerCaller['kind'] {
+    return CALLER_KINDS[this.#callerKind] as HandlerCaller['kind'];
+  }
+
+  get #person(): HandlerUser | null {
+    if (this.#user === null) {
+      const { user } = readCallerText(this.#kind, this.#callerText);
+      if (user !== '') this.#user = freeze(parse(user) as HandlerUser);
+    }
     return this.#user;
+  }
+
+  /** The id of that person. To ask for it does not make the result depend on who calls. */
+  get personId(): string | undefined {
+    return this.#person?.id;
   }
 
   get isOver(): boolean {

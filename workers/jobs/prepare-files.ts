@@ -94,6 +94,7 @@ export function prepareFiles(
     knobs: manifest.knobs ?? [],
     ...(manifest.public === true && { public: true as const }),
     ...(manifest.uses === undefined || manifest.uses.length === 0 ? {} : { uses: manifest.uses }),
+    ...(manifest.roles === undefined || Object.keys(manifest.roles).length === 0 ? {} : { roles: manifest.roles }),
     ...(manifest.network === undefined ? {} : { network: manifest.network }),
     ...(manifest.blobQuotaMb === undefined ? {} : { blobQuotaMb: manifest.blobQuotaMb }),
     ...(manifest.cache === false ? { cache: false } : {}),

@@ -15,6 +15,7 @@ import type { ConversationRecord } from '../../../protocol/routes/agents/convers
 import type { HistoryRow } from '../../../protocol/routes/agents/turns-rows.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import type { Row, SqlParams } from '../../../protocol/wire/frames.ts';
+import type { NamedPerson } from '../../../protocol/wire/handler-caller.ts';
 import { HistoryFold } from '../../../storage/chat/chat-history.ts';
 import {
   ADDED_COLUMNS,
@@ -27,20 +28,21 @@ import {
   listConversations,
   type NamedAttachment,
   nameOfRow,
+  personIn,
   rowIdOf,
   unpacked,
   windowOf,
 } from '../../../storage/chat/chat-tables.ts';
 import { isDamaged } from '../../../storage/chat/transcript.ts';
 import type { Layout } from '../../../storage/layout.ts';
+import { addColumns } from '../../added-columns.ts';
 import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';
 import { demandRoom, StoredConversation } from './stored-conversation.ts';
 import { WindowCopies } from './window-copies.ts';
 
-const INSERT = `INSERT INTO conversations (conversation_id, app_id, title, created_at, updated_at) VALUES (?, ?, ?, ?, ?)
+const INSERT = `INSERT INTO conversations (conversation_id, app_id, title, created_at, updated_at, person) VALUES (?, ?, ?, ?, ?, ?)
   ON CONFLICT (conversation_id) DO NOTHING`;
-const COLUMNS = "SELECT name FROM pragma_table_info('conversations')";
-const HEAD = `SELECT app_id, mode, limited, adapter, adapter_session, transcript_bytes FROM conversations WHERE conversation_id = ?`;
+const HEAD = `SELECT app_id, mode, limited, adapter, adapter_session, transcript_bytes, person FROM conversations WHERE conversation_id = ?`;
 const TURNS = `SELECT turn_id, idempotency_key, message_hash, state, last_id, runner,
   iif(ended_at IS NULL, message, '') AS message FROM turns
   WHERE conversation_id = ? ORDER BY turn_id`;
@@ -49,12 +51,12 @@ const OPEN_TURNS = `SELECT DISTINCT app_id, conversation_id FROM turns JOIN conv
   WHERE ended_at IS NULL AND conversation_id > ? ORDER BY conversation_id LIMIT ?`;
 const DRAFT_KEYS = `SELECT DISTINCT app_id FROM conversations WHERE app_id >= '_drafts/' AND app_id < '_drafts0'`;
 /** A page of turns, the latest first, and how many messages were before it. */
-const PAGE = `SELECT turn_id, message, attachments, state, runner, started_at,
+const PAGE = `SELECT turn_id, message, attachments, state, runner, started_at, person,
   octet_length(message) + (SELECT total(octet_length(events)) FROM items WHERE items.turn_id = turns.turn_id) AS bytes FROM turns
   WHERE conversation_id = ? AND turn_id < ? ORDER BY turn_id DESC LIMIT ?`;
 const MESSAGES_BEFORE = 'SELECT total(messages) AS messages FROM turns WHERE conversation_id = ? AND turn_id < ?';
 const ALL_TURNS =
-  'SELECT turn_id, message, attachments, state, runner, started_at FROM turns WHERE conversation_id = ? ORDER BY turn_id';
+  'SELECT turn_id, message, attachments, state, runner, started_at, person FROM turns WHERE conversation_id = ? ORDER BY turn_id';
 /** Comes behind every id. */
 const LAST = '~';
 /** Few at a time, so that long ones do not keep the writer from everything else. */
@@ -89,10 +91,7 @@ export class ChatStore {
   async prepare(): Promise<void> {
     await retryIfWriterLost(async () => {
       await this.#db.exec(CHAT_SCHEMA);
-      const known = (await this.#db.all(COLUMNS)).map(({ name }) => name);
-      const missing = ADDED_COLUMNS.filter((column) => !known.includes(column.split(' ', 1)[0] as string));
-      if (missing.length > 0)
-        await this.#db.exec(missing.map((column) => `ALTER TABLE conversations ADD COLUMN ${column};`).join('\n'));
+      for (const [table, columns] of Object.entries(ADDED_COLUMNS)) await addColumns(this.#db, table, columns);
       await this.#db.exec(ADDED_INDEXES);
     });
   }
@@ -141,14 +140,17 @@ export class ChatStore {
     });
   }
 
-  /** The mode of a window. One that cannot be read may have been of mode `full`. Rejects with `UNKNOWN_WINDOW`. */
-  async modeOf(name: ConversationName): Promise<ChatMode> {
+  /**
+   * The mode of a window, and whose it is. One that cannot be read may have been of mode `full`, and is nobody's. Rejects with
+   * `UNKNOWN_WINDOW`.
+   */
+  async about(name: ConversationName): Promise<{ mode: ChatMode; by: NamedPerson | null }> {
     try {
       const head = await this.#head(name);
-      if (head !== null) return head.mode as ChatMode;
+      if (head !== null) return { mode: head.mode as ChatMode, by: personIn(head).by ?? null };
     } catch (error) {
       if (!isDamaged(error)) throw error;
-      return 'full';
+      return { mode: 'full', by: null };
     }
     throw unknownWindow(name);
   }
@@ -166,14 +168,18 @@ export class ChatStore {
   /** Rejects with `INVALID_ID`, or with `CONFLICT` when there is one of this id, or too many. */
   async create(
     app: string,
-    { id = `c${randomBytes(8).toString('hex')}`, title = null }: { id?: string; title?: string | null },
+    {
+      id = `c${randomBytes(8).toString('hex')}`,
+      title = null,
+      by,
+    }: { id?: string; title?: string | null; by?: NamedPerson | undefined },
   ): Promise<ConversationRecord> {
     checkConversationId(id);
     await demandRoom(this.#db, nameOf(app, id));
     const now = this.#now();
     let lost = false;
     const { changes } = await retryIfWriterLost(
-      () => this.#db.run(INSERT, [id, app, title, now, now]),
+      () => this.#db.run(INSERT, [id, app, title, now, now, by === undefined ? null : JSON.stringify(by)]),
       () => {
         lost = true;
       },
@@ -315,7 +321,7 @@ function unknownConversation(id: string): SvcError {
   return new SvcError('UNKNOWN_CONVERSATION', `The app has no conversation "${id.slice(0, 80)}".`);
 }
 
-function unknownWindow({ app, id }: ConversationName): SvcError {
+export function unknownWindow({ app, id }: ConversationName): SvcError {
   return new SvcError('UNKNOWN_WINDOW', `"${app}" has no chat window "${id}".`);
 }
 
@@ -326,5 +332,6 @@ function newTurnOf(row: Row): NewTurn {
     mode: 'full',
     runner: row.runner as string,
     ts: row.started_at as number,
+    ...personIn(row),
   };
 }

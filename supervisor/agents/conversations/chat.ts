@@ -88,7 +88,7 @@ export class Chat {
   async remove(name: ConversationName): Promise<void> {
     const { store, drafts } = this.#options;
     await this.open();
-    await (name.kind === 'window' ? store.modeOf(name) : store.get(name.app, name.id));
+    await (name.kind === 'window' ? store.about(name) : store.get(name.app, name.id));
     await this.turns.whileClosed(name, () => store.remove(name));
     // A window of a draft does not own that draft, so it stays.
     if (name.draft === undefined) await drafts?.close(workspaceOf(name));

@@ -16,6 +16,7 @@ import { scopeKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import type { Row, SqlParams, SqlStatement } from '../../../protocol/wire/frames.ts';
+import type { NamedPerson } from '../../../protocol/wire/handler-caller.ts';
 import { endOf, Tally } from '../../../storage/chat/chat-history.ts';
 import {
   COUNT_CONVERSATIONS,
@@ -27,6 +28,7 @@ import {
   itemsOf,
   keepResumeId,
   packed,
+  personIn,
   rowIdOf,
   unpacked,
   usedAt,
@@ -49,6 +51,7 @@ export class StoredConversation implements OpenConversation {
   readonly turns: OpenTurn[];
   mode: ChatMode | null;
   limited: boolean;
+  by: NamedPerson | null;
   readonly #tools: Tools;
   readonly #name: ConversationName;
   readonly #rowId: string;
@@ -72,6 +75,7 @@ export class StoredConversation implements OpenConversation {
     this.#isNew = head === null;
     this.mode = name.kind === 'conversation' ? 'full' : ((head?.mode ?? null) as ChatMode | null);
     this.limited = head?.limited === 1;
+    this.by = (head && personIn(head).by) ?? null;
     this.#adapter = (head?.adapter ?? null) as string | null;
     this.#resumeId = (head?.adapter_session ?? null) as string | null;
     this.#bytes = head === null ? 0 : (head.transcript_bytes as number | null);
@@ -88,7 +92,7 @@ export class StoredConversation implements OpenConversation {
   }
 
   async begin(turn: NewTurn, events: TurnEvent[], run?: StoredRun): Promise<StoredTurn> {
-    const { turnId, idempotencyKey, message, runner, mode, limited, ts } = turn;
+    const { turnId, idempotencyKey, message, runner, mode, limited, by, ts } = turn;
     const { db, copies } = this.#tools;
     const name = this.#name;
     if (this.#damage !== null) throw this.#damage;
@@ -99,6 +103,7 @@ export class StoredConversation implements OpenConversation {
     const statements = [...insertTurn(name, turn), ...insertItem(turnId, 1, events, ts)];
     if (this.#isNew && name.kind === 'window') statements.push(copiedTo(this.#rowId, 0));
     await (run?.begin(statements) ?? retryIfWriterLost(() => db.batch(statements)));
+    if (this.#isNew) this.by = by ?? null;
     this.#isNew = false;
     this.mode ??= mode;
     this.limited ||= limited === true;

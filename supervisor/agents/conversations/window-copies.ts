@@ -22,6 +22,7 @@ import {
   itemsOf,
   keepResumeId,
   LIST_WINDOWS,
+  personIn,
   rowIdOf,
   type StoredItem,
   unpacked,
@@ -53,7 +54,7 @@ import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';
 
 const LENGTHS = `SELECT conversation_id, transcript_bytes FROM conversations WHERE app_id = ? AND kind = 'window'`;
 const ENDED = 'SELECT turn_id FROM turns WHERE conversation_id = ? AND ended_at IS NOT NULL ORDER BY turn_id';
-const TURN = `SELECT turn_id, message, state, turns.runner, model, idempotency_key, last_id, started_at, ended_at, mode, limited,
+const TURN = `SELECT turn_id, message, state, turns.runner, model, idempotency_key, last_id, started_at, ended_at, mode, limited, turns.person,
   iif(adapter = turns.runner, adapter_session, NULL) AS session
   FROM turns JOIN conversations USING (conversation_id) WHERE turn_id = ?`;
 const TRANSCRIPT = /^w([A-Za-z0-9][A-Za-z0-9_-]{0,63})\.jsonl$/;
@@ -362,6 +363,7 @@ function userLine(row: Row): TranscriptLine {
     ...(row.model === null ? {} : { model: String(row.model) }),
     ...(row.idempotency_key === null ? {} : { idempotencyKey: String(row.idempotency_key) }),
     ...(row.limited === 1 ? { limited: true as const } : {}),
+    ...personIn(row),
     ts: Number(row.started_at),
   };
 }

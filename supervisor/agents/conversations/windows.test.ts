@@ -47,7 +47,7 @@ class Windows {
 
   open = (id: string): Promise<OpenConversation> => this.store.open(nameOf(id));
   history = (id: string) => this.store.history(nameOf(id));
-  modeOf = (id: string) => this.store.modeOf(nameOf(id));
+  about = (id: string) => this.store.about(nameOf(id));
   remove = (id: string) => this.store.remove(nameOf(id));
   list = () => this.store.windows('notes');
   flush = () => this.store.copies.flush();
@@ -340,6 +340,46 @@ test('what a file lacks is added to it, and what rows lack to them', async (t) =
   assert.equal((await again().list())[0]?.turns, 3);
 });
 
+test('a window is of who sent its first message, in rows and in its file; those of earlier releases are nobody’s', async (t) => {
+  const { dir, windows, again } = await sceneOf(t);
+  const [ada, mia] = [
+    { id: 'p_1', name: 'Ada' },
+    { id: 'p_2', name: 'Mia' },
+  ];
+  for (const [id, ...people] of [
+    ['own', ada, mia],
+    ['old', undefined, ada],
+  ] as const) {
+    const window = await windows.open(id);
+    assert.equal(window.by, null);
+    for (const by of people) {
+      const said = message('Hello', by === undefined ? {} : { by });
+      const turn = await window.begin(said, [start(said)]);
+      await window.append(turn, [END], { end: 'ok' });
+    }
+  }
+  const writers = async (store: Windows, id: string) => (await store.history(id)).map((row) => 'by' in row && row.by);
+  for (const forget of [false, true]) {
+    if (forget) await windows.store.forgetWindows('notes');
+    const read = again();
+    assert.deepEqual((await read.list()).map(({ windowId, by }) => [windowId, by]).sort(), [
+      ['old', undefined],
+      ['own', ada],
+    ]);
+    assert.deepEqual([(await read.about('own')).by, (await read.open('own')).by], [ada, ada]);
+    assert.equal((await read.about('old')).by, null);
+    assert.deepEqual(
+      [await writers(read, 'own'), await writers(read, 'old')],
+      [
+        [ada, mia],
+        [false, ada],
+      ],
+    );
+  }
+  const [first] = readFileSync(join(dir, 'wown.jsonl'), 'utf8').split('\n');
+  assert.deepEqual(JSON.parse(String(first)).by, ada);
+});
+
 test('the list has titles and counts, the latest first, and so has the index', async (t) => {
   const { dir, windows, again } = await sceneOf(t);
   assert.deepEqual(await windows.list(), []);
@@ -416,13 +456,13 @@ for (const [what, put] of Object.entries(DAMAGES)) {
       await assert.rejects(begin(window, message('Hello?')), damaged);
       await window.close();
       await assert.rejects(store.history('hurt'), damaged);
-      assert.equal(await store.modeOf('hurt'), 'full', 'what it was is not known');
+      assert.deepEqual(await store.about('hurt'), { mode: 'full', by: null }, 'what it was is not known');
       assert.equal((await store.history('other')).length, 2);
     }
     const store = again();
     assert.deepEqual(await store.list(), listed);
     await store.remove('hurt');
-    await assert.rejects(store.modeOf('hurt'), { code: 'UNKNOWN_WINDOW' });
+    await assert.rejects(store.about('hurt'), { code: 'UNKNOWN_WINDOW' });
     assert.equal(existsSync(join(dir, 'whurt.jsonl.damaged/inside')), what === 'a folder', 'what was in it is kept');
     const anew = await store.open('hurt');
     await exchange(anew, 'Again', 'Yes');

@@ -32,7 +32,7 @@ export class TurnMeans {
 
   /** The session key of the turn's conversation, and the token of its agent, good until `end` or the turn's signal. */
   async begin(turn: ConversationTurn, runner: string): Promise<{ conversation: string; token: string; end(): void }> {
-    const { app, draft, windowId, signal } = turn;
+    const { app, draft, windowId, signal, user } = turn;
     const id = { app, id: windowId, ...(draft === undefined ? {} : { draft }) };
     const conversation = turn.conversation ?? sessionKey({ kind: 'window', ...id });
     const { token, end } = this.#options.tokens.begin({
@@ -42,6 +42,7 @@ export class TurnMeans {
       sql: await this.#sqlOf(turn),
       ...limitOf(turn),
       alone: turn.run !== undefined,
+      ...(user && { user }),
     });
     // At once: until it has stopped, an agent does nothing more here.
     signal.addEventListener('abort', end, { once: true });

@@ -10,6 +10,7 @@ import { CHAT_RUNS, type RunRecord } from '../../../protocol/automations/runs.ts
 import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { Redactor } from '../../../protocol/text/redactor.ts';
+import type { NamedPerson } from '../../../protocol/wire/handler-caller.ts';
 import { notConfirmed } from '../../dispatch/confirmation.ts';
 import type { Confirmation } from '../../dispatch/request.ts';
 import type { Asker } from '../../edge/edge.ts';
@@ -40,6 +41,8 @@ export type BegunTurn = {
 
 type TurnWorkOptions = {
   name: ConversationName;
+  /** The person who sent its message. */
+  by?: NamedPerson;
   runner: ConversationRunner;
   /** Stores its message with the run, and calls `begin`. */
   store(run: Run): Promise<void>;
@@ -109,12 +112,12 @@ export class TurnWork implements Work {
   });
 
   constructor(options: TurnWorkOptions) {
-    const { name } = options;
+    const { name, by } = options;
     this.#options = options;
     this.name = name;
     this.lane = sessionKey(name);
     const trigger = { kind: 'chat', origin: name.id } as const;
-    this.about = { app: name.app, automation: CHAT_RUNS, trigger, parentRunId: null };
+    this.about = { app: name.app, automation: CHAT_RUNS, trigger, parentRunId: null, ...(by && { by }) };
     this.#permissions = new Permissions(options.permissionMs, (_question, result) => {
       this.#add([result]);
       this.#restartSilence();

@@ -14,6 +14,7 @@ import type { ConversationName } from '../../../protocol/agents/session-key.ts';
 import type { OpenConversation, StoredTurn } from '../../../protocol/agents/stored-turns.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { causeOf, type HandlerUser, type NamedPerson } from '../../../protocol/wire/handler-caller.ts';
 import { recordedValue } from '../../../storage/automations/run-rows.ts';
 import { hashOf, titleOf } from '../../../storage/chat/chat-tables.ts';
 import { json } from '../../automations/fires/fire-values.ts';
@@ -51,8 +52,10 @@ export type TurnRequest = {
    * allows (specification, "Runners of pages").
    */
   limited?: boolean;
-  /** Throws unless its sender may have a turn of this mode. */
-  permit?(mode: ChatMode): void;
+  /** The person who sends it, as handlers see them. */
+  user?: HandlerUser | undefined;
+  /** Throws unless its sender may have a turn of this mode, in a conversation of this person: undefined for a new one, null for nobody's. */
+  permit?(mode: ChatMode, by: NamedPerson | null | undefined): void;
 };
 
 /** What a turn names. `usual` is the runner of its conversation, `limited` as in `TurnRequest`. */
@@ -219,7 +222,10 @@ export class Turns {
     const { message, idempotencyKey: key, asker = null } = request;
     const mode = request.mode ?? conversation.mode ?? 'data';
     // The turn of then, too, is for those who may have one like it.
-    request.permit?.(conversation.mode === 'full' ? 'full' : mode);
+    request.permit?.(
+      conversation.mode === 'full' ? 'full' : mode,
+      conversation.mode === null ? undefined : conversation.by,
+    );
     const known = key === undefined ? undefined : conversation.turns.findLast((one) => one.idempotencyKey === key);
     if (known) {
       if (known.messageHash === hashOf(message)) return this.#accepted(held, known, asker);
@@ -231,6 +237,7 @@ export class Turns {
     const { runner, log, engine, permissionMs = LIMITS.permissionMs } = this.#options;
     const work = new TurnWork({
       name: held.name,
+      ...causeOf(request),
       runner: runner.run,
       store: async (run) => {
         const stored = await this.#begin(held, request, mode, work, run);
@@ -266,7 +273,7 @@ export class Turns {
     run: Run,
   ): Promise<StoredTurn> {
     const { conversation, name } = held;
-    const { message, idempotencyKey: key, thinking, attachments } = request;
+    const { message, idempotencyKey: key, thinking, attachments, user } = request;
     const { runner, log, engine } = this.#options;
     const { runId: turnId } = run;
     const limited = request.limited === true || conversation.limited;
@@ -295,6 +302,7 @@ export class Turns {
         ...given,
         ...(key === undefined ? {} : { idempotencyKey: key }),
         ...(limited ? { limited } : {}),
+        ...causeOf(request),
         ts: Date.now(),
       },
       first,
@@ -308,6 +316,7 @@ export class Turns {
       ...given,
       ...(draft === undefined ? {} : { draft }),
       limited,
+      ...(user && { user }),
       ...(await memoryOf(conversation, chosen.runner)),
     });
     work.begin({ live, model: chosen.model, draft, enter, turn });

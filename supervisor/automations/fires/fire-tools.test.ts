@@ -100,8 +100,8 @@ describe('the dispatcher', () => {
     await settle();
     gateway.calls[0]?.succeed(201, Buffer.from('{"id":1}'), 1);
     assert.deepEqual(gateway.changes, [
-      ['ops', { table: 'todos', action: 'add', source: 'automation' }],
-      ['ops', { table: 'log', action: 'add', source: 'automation' }],
+      ['ops', { table: 'todos', action: 'add', source: 'automation', by: undefined }],
+      ['ops', { table: 'log', action: 'add', source: 'automation', by: undefined }],
     ]);
     const answer = await asked;
     assert.deepEqual([text(answer), answer.ok], ['{"status":201,"body":{"id":1}}', true]);

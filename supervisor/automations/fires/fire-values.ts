@@ -13,6 +13,7 @@ import { isTooDeep } from '../../../protocol/rules/json-text.ts';
 import { integer, object, oneOf, text } from '../../../protocol/shapes/schema.ts';
 import { isRecord, shape } from '../../../protocol/shapes/shape.ts';
 import type { SqlStatement } from '../../../protocol/wire/frames.ts';
+import type { NamedPerson } from '../../../protocol/wire/handler-caller.ts';
 import { type RunFilter, recordedValue } from '../../../storage/automations/run-rows.ts';
 import { parseEntry } from '../../../storage/logs/log-pages.ts';
 import type { Outcome } from '../../runs/run.ts';
@@ -31,6 +32,8 @@ export type FireRequest = {
   /** The request that fired it, for the handler; it is not recorded. */
   request?: WebhookRequest;
   parentRunId?: string | null;
+  /** The person who fired it by hand. */
+  by?: NamedPerson;
   /** The span that fires it, where traces are recorded. */
   span?: Span | null;
   /** How many `onFailure` fires led to this one. */

@@ -110,12 +110,12 @@ export class Fire implements CallReply, Work {
 
   /** Throws `BAD_REQUEST` for an input that JSON cannot hold. */
   constructor(request: FireRequest, options: FireOptions) {
-    const { automation, trigger, parentRunId = null, span } = request;
+    const { automation, trigger, parentRunId = null, by, span } = request;
     this.options = options;
     this.request = request;
     this.automation = automation;
     this.lane = automation.ref;
-    this.about = { app: automation.app, automation: automation.id, trigger, parentRunId };
+    this.about = { app: automation.app, automation: automation.id, trigger, parentRunId, ...(by && { by }) };
     this.skipped = trigger.kind === 'cron' || trigger.kind === 'failure' ? SKIPPED : undefined;
     this.input = inputText(request.input);
     this.caller = Object.freeze({ kind: 'automation', name: automation.ref });

@@ -18,6 +18,7 @@ import { rotateToken } from '../../../storage/token.ts';
 import { send, serveExchanges } from '../../../testing/exchange-server.ts';
 import { standIn } from '../../../testing/stand-in.ts';
 import { resolveConfig } from '../../config.ts';
+import type { Accounts } from '../../people/accounts.ts';
 import { Access } from './access.ts';
 import { NOBODY } from './callers.ts';
 import { isForeign } from './fetch-metadata.ts';
@@ -29,6 +30,14 @@ import { SignIns } from './sign-ins.ts';
 const CONFIG = resolveConfig('/data', { allowedHosts: ['gateway.lan'] });
 const CONSOLE = 'svc.localhost:8787';
 const TODOS = 'todos.svc.localhost:8787';
+
+/** Nobody has an account; the end-to-end tests have people. */
+const accounts = standIn<Accounts>({
+  isPersons: () => false,
+  people: standIn({ session: () => undefined }),
+  connections: standIn({ caller: () => undefined }),
+  links: standIn({ isGuests: () => false }),
+});
 
 /** A server that answers 204 to whom `Access` lets in. `logged` resolves with the next log line. */
 async function setUp(t: TestContext) {
@@ -44,7 +53,13 @@ async function setUp(t: TestContext) {
   const signIns = new SignIns(db, now, () => clock.elapsed);
   const registered = new Map([['todos', 5]]);
   const programTokens = standIn<ProgramTokens>({ find: () => undefined });
-  const options = { places, signIns, programTokens, registeredAt: (app: string) => registered.get(app) ?? null };
+  const options = {
+    places,
+    signIns,
+    programTokens,
+    accounts,
+    registeredAt: (app: string) => registered.get(app) ?? null,
+  };
   const access = await Access.open(path, { log: pino(lines), now, ...options });
   t.after(() => access.close());
   let last: Caller | undefined;
@@ -358,7 +373,7 @@ test('streams end to the millisecond, and within a minute of a clock that is set
   assert.equal(ends, 1);
   access.endStreamsAt(clock.now + 20 * LIMITS.dayMs);
   clock.now += 21 * LIMITS.dayMs;
-  t.mock.timers.tick(LIMITS.programTokenNoteMs);
+  t.mock.timers.tick(LIMITS.useNoteMs);
   assert.equal(ends, 2);
 });
 
@@ -479,6 +494,7 @@ test('the token survives a restart, and its file is private', async (t) => {
     places,
     signIns,
     programTokens,
+    accounts,
     registeredAt: () => null,
   });
   again.close();
@@ -487,7 +503,7 @@ test('the token survives a restart, and its file is private', async (t) => {
 
 test('a damaged token file stops the start with an error that says what to do', async (t) => {
   const { path, places, signIns, programTokens } = await setUp(t);
-  const options = { log: pino({ enabled: false }), places, signIns, programTokens, registeredAt: () => null };
+  const options = { log: pino({ enabled: false }), places, signIns, programTokens, accounts, registeredAt: () => null };
   for (const content of ['', 'short', `${'0'.repeat(63)}g\n`, `${'0'.repeat(65)}`, `${'0'.repeat(64)}\n\n`]) {
     writeFileSync(path, content);
     await assert.rejects(Access.open(path, options), /token\.bin is damaged.*svc token rotate/, content);

@@ -10,6 +10,7 @@ import { PAGE_KEY_HEADER, SIGNATURE_PARAMETER } from '../../../protocol/http/pag
 import { LIMITS } from '../../../protocol/limits.ts';
 import { openToken } from '../../../storage/token.ts';
 import type { Exchange } from '../../edge/edge.ts';
+import type { Accounts } from '../../people/accounts.ts';
 import { type Admits, administrator, KEYLESS, SCRAPER, sessionCaller, tokenCaller } from './callers.ts';
 import {
   cookiesFor,
@@ -18,10 +19,13 @@ import {
   type RegisteredAt,
   readCookie,
   type Session,
+  type SignedCookie,
   type SignIn,
   sessionText,
 } from './cookie.ts';
 import type { Caller } from './grants.ts';
+import { GUEST, guestCaller } from './guest.ts';
+import { accountCallers } from './person.ts';
 import type { Place, Places } from './places.ts';
 import type { ProgramTokens } from './program-tokens.ts';
 import type { SignIns } from './sign-ins.ts';
@@ -30,15 +34,24 @@ import { TokenFile } from './token-file.ts';
 /** An Authorization header with a Bearer token. The token is the first group. */
 export const BEARER: RegExp = /^Bearer +(\S+) *$/i;
 
+/** What ended longer ago was not what let a request in. */
+const JUST_ENDED_MS = 1000;
 const METRICS_PATH = '/svc/_metrics';
+const NO_TOKEN = 'Send the access token as "Authorization: Bearer <token>".';
+const LEFT = 'The link by which you came here has ended. Ask whoever sent it for another one.';
 const WRONG_TOKEN = 'The access token is wrong: it may have been rotated or revoked, or has expired.';
 
-/** What is made from the administrator's token. `pageKeys` maps the text of a session, with its host, to its page key. */
+/**
+ * What is made from the administrator's token. The maps have what was checked and found out before, because a signature takes
+ * longer than all else that is asked about a caller. `people` makes the caller of a person's session whose page key was shown.
+ */
 type Credentials = {
   token: string;
   digest: Buffer;
   sessionKey: Buffer;
-  pageKeys: Map<string, string>;
+  cookies: Map<string, SignedCookie>;
+  pageKeys: WeakMap<Session, string>;
+  people: WeakMap<Session, () => Caller | null>;
   admin: Caller;
 };
 type AccessOptions = {
@@ -46,6 +59,7 @@ type AccessOptions = {
   places: Places;
   signIns: SignIns;
   programTokens: ProgramTokens;
+  accounts: Accounts;
   registeredAt: RegisteredAt;
   /** The administrator's token where the host keeps it. Undefined: it is in `token.bin`. */
   token?: string | undefined;
@@ -63,6 +77,7 @@ type AccessOptions = {
 export class Access extends EventEmitter<{ ended: []; rotated: [] }> {
   readonly places: Places;
   readonly signIns: SignIns;
+  readonly accounts: Accounts;
   readonly #programTokens: AccessOptions['programTokens'];
   readonly #registeredAt: RegisteredAt;
   readonly #now: () => number;
@@ -80,11 +95,21 @@ export class Access extends EventEmitter<{ ended: []; rotated: [] }> {
 
   private constructor(
     token: string,
-    { places, signIns, programTokens, registeredAt, metricsToken = null, admits = null, now = Date.now }: AccessOptions,
+    {
+      places,
+      signIns,
+      programTokens,
+      accounts,
+      registeredAt,
+      metricsToken = null,
+      admits = null,
+      now = Date.now,
+    }: AccessOptions,
   ) {
     super();
     this.places = places;
     this.signIns = signIns;
+    this.accounts = accounts;
     this.#programTokens = programTokens;
     this.#registeredAt = registeredAt;
     this.#now = now;
@@ -123,18 +148,47 @@ export class Access extends EventEmitter<{ ended: []; rotated: [] }> {
       if (this.#mayScrape(exchange.path, presented)) return SCRAPER;
       const text = BEARER.exec(authorization)?.[1] ?? '';
       const found = this.#programTokens.find(text);
-      if (found === undefined) return unauthorized(WRONG_TOKEN);
+      if (found === undefined) return this.#connected(text, exchange.path) ?? unauthorized(WRONG_TOKEN);
       return tokenCaller(found, () => this.#programTokens.find(text) !== undefined);
     }
-    const session = this.session(exchange, place);
+    return this.#byCookie(exchange, place, isFile);
+  }
+
+  #byCookie(exchange: Exchange, place: Place, isFile: boolean): Caller | SvcError {
+    const session = this.#read(exchange, place);
     if (session === 'two') return unauthorized('The request carries two session cookies; sign in again.');
-    if (session === null) return unauthorized('Send the access token as "Authorization: Bearer <token>".');
-    const { expiresAt } = session;
+    if (session === null) return unauthorized(NO_TOKEN);
+    const { id, expiresAt } = session;
     const credentials = this.#credentials;
-    const isGood = () =>
-      credentials === this.#credentials && expiresAt > this.#now() && !this.signIns.isEnded(session.id);
+    const isGood = () => credentials === this.#credentials && expiresAt > this.#now();
     const reach = place.kind === 'console' ? 'console' : (session.owner ?? 'shared');
-    return sessionCaller(reach, session, isGood, !this.hasKey(exchange, place, session, isFile));
+    const isKeyless = !this.hasKey(exchange, place, session, isFile);
+    const { links } = this.accounts;
+    if (links.isGuests(session)) {
+      const now = () => (isGood() ? links.of(id) : null);
+      return guestCaller(session, now, reach, isKeyless) ?? unauthorized(LEFT, GUEST);
+    }
+    if (!this.accounts.isPersons(session)) {
+      if (this.signIns.isEnded(id)) return unauthorized(NO_TOKEN);
+      return sessionCaller(reach, session, () => isGood() && !this.signIns.isEnded(id), isKeyless);
+    }
+    let callerOf = isKeyless ? undefined : credentials.people.get(session);
+    if (callerOf === undefined) {
+      const following = this.accounts.following(id);
+      callerOf = accountCallers(() => (isGood() ? following() : null), reach, isKeyless);
+      if (!isKeyless) credentials.people.set(session, callerOf);
+    }
+    const caller = callerOf();
+    if (caller === null) return unauthorized(NO_TOKEN);
+    if (!isKeyless) this.accounts.people.used(id);
+    return caller;
+  }
+
+  /** The program that somebody connected; its token is good at one address. */
+  #connected(token: string, path: string): Caller | undefined {
+    const found = this.accounts.connections.caller(token, path);
+    if (found !== undefined) this.endStreamsAt(found.expiresAt);
+    return found?.caller;
   }
 
   #mayScrape(path: string, presented: Buffer): boolean {
@@ -143,22 +197,39 @@ export class Access extends EventEmitter<{ ended: []; rotated: [] }> {
 
   /** The session of this origin's cookie. It is null when there is none, and `two` when there are two cookies. */
   session(exchange: Exchange, place: Place): Session | 'two' | null {
+    const session = this.#read(exchange, place);
+    return session !== null && session !== 'two' && this.#isEnded(session) ? null : session;
+  }
+
+  /** The same, also where it has ended before its time. */
+  #read(exchange: Exchange, place: Place): Session | 'two' | null {
     const cookies = exchange.header('cookie');
     if (cookies === undefined || place.kind === 'loopback') return null;
-    const session = readCookie(cookies, place, this.#credentials.sessionKey, this.#registeredAt, this.#now());
-    return session !== null && session !== 'two' && this.signIns.isEnded(session.id) ? null : session;
+    const { sessionKey, cookies: known } = this.#credentials;
+    return readCookie(cookies, place, sessionKey, known, this.#registeredAt, this.#now());
+  }
+
+  /** When a session ends. A person's lasts longer with each use. */
+  endOf({ id, expiresAt }: SignIn): number {
+    const session = this.accounts.people.session(id);
+    return session === undefined ? expiresAt : this.accounts.people.expiresAt(session);
+  }
+
+  #isEnded(session: SignIn): boolean {
+    const { links } = this.accounts;
+    if (links.isGuests(session)) return links.of(session.id) === null;
+    return this.accounts.isPersons(session)
+      ? this.accounts.known(session.id) === null
+      : this.signIns.isEnded(session.id);
   }
 
   /** The page key of a session at this origin. Only its page may get it: it is never in a page, an address or a log. */
   pageKey(place: Place, session: Session): string {
     const { pageKeys, sessionKey } = this.#credentials;
-    const text = sessionText(place, session, this.#registeredAt);
-    const name = `${text} ${place.host}`;
-    let pageKey = pageKeys.get(name);
+    let pageKey = pageKeys.get(session);
     if (pageKey === undefined) {
-      if (pageKeys.size >= LIMITS.hostNames) pageKeys.clear();
-      pageKey = pageKeyOf(text, place, sessionKey);
-      pageKeys.set(name, pageKey);
+      pageKey = pageKeyOf(sessionText(place, session, this.#registeredAt), place, sessionKey);
+      pageKeys.set(session, pageKey);
     }
     return pageKey;
   }
@@ -171,7 +242,8 @@ export class Access extends EventEmitter<{ ended: []; rotated: [] }> {
     const [, query = '', signature] = SIGNED.exec(exchange.query) ?? [];
     if (signature === undefined) return false;
     const signed = query === '' ? exchange.path : `${exchange.path}?${query}`;
-    return isEqual(signature, createHmac('sha256', this.pageKey(place, session)).update(signed).digest('hex'));
+    const wanted = createHmac('sha256', this.pageKey(place, session)).update(signed).digest('hex');
+    return isEqual(signature, wanted);
   }
 
   /** The values of `set-cookie` headers that give this origin a session. */
@@ -187,8 +259,9 @@ export class Access extends EventEmitter<{ ended: []; rotated: [] }> {
   async signOut(exchange: Exchange, place: Place, signIn: SignIn | null): Promise<string[]> {
     const cookies = endedCookies(place, isSecure(exchange));
     if (signIn !== null) {
-      const stored = this.signIns.end(signIn);
-      this.emit('ended');
+      const isPersons = this.accounts.isPersons(signIn);
+      const stored = isPersons ? this.accounts.end(signIn.id) : this.signIns.end(signIn);
+      if (!isPersons) this.emit('ended');
       await stored;
     }
     return cookies;
@@ -196,7 +269,7 @@ export class Access extends EventEmitter<{ ended: []; rotated: [] }> {
 
   /** Has the streams of a caller end at this time, when what it presented ends. */
   endStreamsAt(expiresAt: number): void {
-    if (this.#ends.has(expiresAt)) return;
+    if (this.#ends.has(expiresAt) || expiresAt < this.#now() - JUST_ENDED_MS) return;
     this.#ends.add(expiresAt);
     if (expiresAt < this.#nextEnd) this.#awaitEnd();
   }
@@ -208,7 +281,7 @@ export class Access extends EventEmitter<{ ended: []; rotated: [] }> {
     for (const end of due) this.#ends.delete(end);
     this.#nextEnd = [...this.#ends].reduce((one, other) => Math.min(one, other), Number.POSITIVE_INFINITY);
     // The wait is short, so that a clock that was set is noticed.
-    const wait = Math.min(this.#nextEnd - now, LIMITS.programTokenNoteMs);
+    const wait = Math.min(this.#nextEnd - now, LIMITS.useNoteMs);
     if (this.#ends.size > 0) this.#ending = setTimeout(() => this.#awaitEnd(), wait).unref();
     if (due.length > 0) this.emit('ended');
   }
@@ -218,7 +291,9 @@ export class Access extends EventEmitter<{ ended: []; rotated: [] }> {
       token,
       digest: hash('sha256', token, 'buffer'),
       sessionKey: createHmac('sha256', token).update('svc_session').digest(),
-      pageKeys: new Map(),
+      cookies: new Map(),
+      pageKeys: new WeakMap(),
+      people: new WeakMap(),
       admin: administrator(() => this.#credentials === credentials),
     };
     return credentials;
@@ -247,16 +322,19 @@ export class Access extends EventEmitter<{ ended: []; rotated: [] }> {
 /** A query that ends in a signature. The groups are what is before it, and the signature. */
 const SIGNED = new RegExp(`^(?:(.*)&)?${SIGNATURE_PARAMETER}=([0-9a-f]{64})$`);
 
+/** Takes as long for each text of the length that is wanted. Without a buffer, which would take longer than all else. */
 function isEqual(shown: string, wanted: string): boolean {
-  const [one, other] = [Buffer.from(shown), Buffer.from(wanted)];
-  return one.length === other.length && timingSafeEqual(one, other);
+  if (shown.length !== wanted.length) return false;
+  let differs = 0;
+  for (let i = 0; i < wanted.length; i++) differs |= shown.charCodeAt(i) ^ wanted.charCodeAt(i);
+  return differs === 0;
 }
 
 /**
  * Whether a proxy says that the browser came by HTTPS. If that is wrong, browsers refuse the cookie; nothing else depends on
  * it.
  */
-function isSecure(exchange: Exchange): boolean {
+export function isSecure(exchange: Exchange): boolean {
   return exchange.header('x-forwarded-proto') === 'https';
 }
 

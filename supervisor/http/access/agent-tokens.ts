@@ -8,7 +8,7 @@ import { parseSessionKey } from '../../../protocol/agents/session-key.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { appOfKey, scopeKey } from '../../../protocol/ids.ts';
 import type { ChatSql } from '../../../protocol/manifest.ts';
-import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
+import type { HandlerCaller, HandlerUser } from '../../../protocol/wire/handler-caller.ts';
 import { notConfirmed } from '../../dispatch/confirmation.ts';
 import type { Confirm, Confirmation } from '../../dispatch/request.ts';
 import type { Exchange } from '../../edge/edge.ts';
@@ -32,13 +32,15 @@ export type AgentTurn = {
   readonly sql: ChatSql;
   /** True for the agent of an automation, where there is nobody to ask. */
   readonly alone: boolean;
+  /** The person whose turn it is, as handlers see them. It ends when they lose the role. */
+  readonly user?: HandlerUser;
 };
 
 /** What an agent may call: tools that read, and tools that write. */
 export type AgentCapability = 'read' | 'write';
 
 type NewAgentTurn = Pick<AgentTurn, 'conversation' | 'runner'> &
-  Partial<Pick<AgentTurn, 'draft' | 'may' | 'sql' | 'alone'>>;
+  Partial<Pick<AgentTurn, 'draft' | 'may' | 'sql' | 'alone' | 'user'>>;
 
 const BOTH = ['read', 'write'] as const;
 
@@ -58,7 +60,7 @@ export class AgentTokens extends EventEmitter<{ ended: [] }> {
    * Makes the token of a turn of a conversation, which works until `end` is called. `draft` is the session in whose draft the
    * turn works. Throws for what is no session key.
    */
-  begin({ conversation, runner, draft = null, may = BOTH, sql = 'write', alone = false }: NewAgentTurn): {
+  begin({ conversation, runner, draft = null, may = BOTH, sql = 'write', alone = false, user }: NewAgentTurn): {
     token: string;
     end: () => void;
   } {
@@ -75,6 +77,7 @@ export class AgentTokens extends EventEmitter<{ ended: [] }> {
       may,
       sql,
       alone,
+      ...(user && { user }),
     });
     const end = (): void => {
       if (this.#active.delete(digest)) this.emit('ended');
@@ -117,7 +120,8 @@ export class AgentCaller implements Caller {
   }
 
   shown(): HandlerCaller {
-    return { kind: 'agent', name: this.turn.runner };
+    const { runner: name, user } = this.turn;
+    return { kind: 'agent', name, ...(user && { user }) };
   }
 
   get ended(): boolean {

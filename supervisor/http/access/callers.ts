@@ -9,12 +9,12 @@ import { scopeKey } from '../../../protocol/ids.ts';
 import type { Capability } from '../../../protocol/routes/row.ts';
 import { ADMIN_CALLER, type HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
 import type { SignIn } from './cookie.ts';
-import { type Caller, type Grant, type HostAllows, lastingGrant, RIGHTS } from './grants.ts';
+import { type Allows, type Caller, type Grant, lastingGrant, RIGHTS } from './grants.ts';
 import type { ProgramToken } from './program-tokens.ts';
 
 const SIGNED_IN: HandlerCaller = { kind: 'session' };
 
-const ENDED = 'What this was asked with has ended meanwhile.';
+export const ENDED = 'What this was asked with has ended meanwhile.';
 
 /** The caller with the token of `token.bin`. `isGood` says whether that is still the token. */
 export function administrator(isGood: () => boolean): Caller {
@@ -40,6 +40,7 @@ export const NOBODY: Caller = {
   kind: 'session',
   shown: () => SIGNED_IN,
   owner: null,
+  byCookie: true,
   client: 'nobody',
   identity: 'nobody',
   grants: [],
@@ -54,34 +55,47 @@ export const SCRAPER: Caller = { ...ADMIN, kind: 'token', shown: () => ({ kind: 
  * The scope of a session. The session of the console reaches everything. That of a shared origin reaches the pages of all apps,
  * without administration. That of a page's origin reaches its own app or draft.
  */
-type Reach = 'console' | 'shared' | PageOwner;
+export type Reach = 'console' | 'shared' | PageOwner;
 
 /**
  * The caller with a session. A session without its page key is only a cookie, which other servers on this machine get as well.
  * It opens pages and loads their files.
  */
 export function sessionCaller(reach: Reach, { id, expiresAt }: SignIn, isGood: () => boolean, keyless = false): Caller {
-  const owner = typeof reach === 'string' ? null : reach;
-  const rights = keyless ? RIGHTS.cookie : reach === 'console' ? RIGHTS.everything : RIGHTS.page;
-  const on: Grant['on'] = owner === null ? 'everything' : { key: scopeKey(owner.app, owner.workspace) };
   return {
     kind: 'session',
     shown: () => SIGNED_IN,
-    owner,
+    owner: ownerOf(reach),
+    byCookie: true,
     client: `session ${id}`,
-    // All sign-ins have one identity, because the gateway knows one person only.
+    // All sign-ins with the machine's token have one identity.
     identity: 'person',
-    grants: [{ on, rights, expiresAt, isGood }],
+    grants: [{ ...reached(reach, keyless), expiresAt, isGood }],
     get ended() {
       return !isGood();
     },
     keyless,
-    refusal(app) {
-      if (keyless) return KEYLESS;
-      if (!isGood() || reach === 'console') return ENDED;
-      return reach === 'shared' ? SHARED : refusalOfPage(reach, app);
-    },
+    refusal: (app) => (isGood() ? (refusalAt(reach, keyless, app) ?? ENDED) : ENDED),
   };
+}
+
+/** The app or draft whose page has the session. */
+export function ownerOf(reach: Reach): PageOwner | null {
+  return typeof reach === 'string' ? null : reach;
+}
+
+/** What a session may do where it is, for somebody who may do everything. */
+export function reached(reach: Reach, keyless: boolean): Pick<Grant, 'on' | 'rights'> {
+  const owner = ownerOf(reach);
+  const rights = keyless ? RIGHTS.cookie : reach === 'console' ? RIGHTS.everything : RIGHTS.page;
+  return { on: owner === null ? 'everything' : { key: scopeKey(owner.app, owner.workspace) }, rights };
+}
+
+/** Why a session may not do something where it is. Null: it may do everything there. */
+export function refusalAt(reach: Reach, keyless: boolean, app: string | null): string | null {
+  if (keyless) return KEYLESS;
+  if (reach === 'console') return null;
+  return reach === 'shared' ? SHARED : refusalOfPage(reach, app);
 }
 
 /** The caller with a token for programs. */
@@ -107,6 +121,8 @@ export function tokenCaller({ id, name, apps, tools, expiresAt }: ProgramToken, 
   };
 }
 
+export const NOT_BY_HOST = 'The server that this gateway is part of does not allow this.';
+
 /** What a host is asked in place of the Bearer check. `app` is null for a request that is about no app. */
 export type HostNeed = { app: string | null; capability: Capability };
 /**
@@ -127,12 +143,12 @@ export type Authorize = (request: HostRequest, need: HostNeed) => boolean;
 export type Admits = (request: HostRequest) => boolean;
 
 /** The capabilities that a host allows a request. Any answer but `true` is a refusal. */
-export function allowedByHost(authorize: Authorize, request: HostRequest): HostAllows {
+export function allowedByHost(authorize: Authorize, request: HostRequest): Allows {
   return (capability, app) => authorize(request, { app, capability }) === true;
 }
 
 /** The caller that a host's own server let through. `also` decides what it may do. */
-export function hostCaller(hostAllows: HostAllows): Caller {
+export function hostCaller(atMost: Allows): Caller {
   return {
     kind: 'host',
     shown: () => SIGNED_IN,
@@ -141,8 +157,8 @@ export function hostCaller(hostAllows: HostAllows): Caller {
     identity: 'host',
     grants: [lastingGrant('everything', RIGHTS.everything)],
     ended: false,
-    hostAllows,
-    refusal: () => 'The server that this gateway is part of does not allow this.',
+    atMost,
+    refusal: () => NOT_BY_HOST,
   };
 }
 

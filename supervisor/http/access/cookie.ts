@@ -1,21 +1,27 @@
 /**
  * Makes and reads the session cookie (specification, "Sessions of browsers"): a signed text that says what its origin may do,
- * and until when. Makes the page key that belongs to it (specification, "Page key"). Neither is stored. Pure.
+ * and until when. Makes the page key that belongs to it (specification, "Page key"). Neither is stored.
  *
  *     <expires>/<sign-in>/<scope>/<hmac>
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { type PageOwner, pageHost } from '../../../protocol/http/origins.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
 import type { Place } from './places.ts';
 
-/** The usual name. Browsers take it only with `Secure`, `Path=/` and without `Domain`, so no other origin can set it. */
-const HOST_NAME = '__Host-svc_session';
-/** The name where a browser refuses that one: over plain HTTP to another machine, and where `localhost` counts as insecure. */
-const PLAIN_NAME = 'svc_session';
-const VALUE = /^((\d{1,15})\/([0-9a-f]{16})\/([A-Za-z0-9_/-]{1,220}))\/([0-9a-f]{64})$/;
+/**
+ * Before a name, where the browser takes it: only with `Secure`, `Path=/` and without `Domain`, so no other origin can set it. It
+ * refuses it over plain HTTP to another machine, and where `localhost` counts as insecure.
+ */
+const HOST_PREFIX = '__Host-';
+const NAME = 'svc_session';
+const VALUE = /^((\d{1,15})\/([pg][0-9a-f]{32}|[0-9a-f]{16})\/([A-Za-z0-9_/-]{1,220}))\/([0-9a-f]{64})$/;
 const OWNER = /^(?:app\/([^/]+)\/(\d{1,15})|draft\/([^/]+)\/([^/]+))$/;
 
-/** The sign-in that a cookie comes from. `expiresAt` is in milliseconds since the epoch. */
+/**
+ * The sign-in that a cookie comes from: with the machine's token, a person's (`Accounts`), or a guest's (`Links`). `expiresAt` is in
+ * milliseconds since the epoch. That of a person or guest may end before.
+ */
 export type SignIn = { id: string; expiresAt: number };
 /** What a cookie says. `owner` is the app or draft of a page's origin, and null at the console and at a shared origin. */
 export type Session = SignIn & { owner: PageOwner | null };
@@ -39,7 +45,7 @@ export function cookiesFor(
   const value = `${text}/${sign(text, place, key).toString('hex')}`;
   // Rounded up, so that a length of whole hours is said whole a millisecond later. The session itself ends in time.
   const seconds = Math.max(0, Math.ceil((session.expiresAt - now) / 1000));
-  return setCookies(place, isSecure, value, seconds);
+  return setCookies(NAME, place, isSecure, value, seconds);
 }
 
 /** The text of a session that its cookie holds and signs. */
@@ -54,48 +60,84 @@ export function pageKeyOf(text: string, place: Place, key: Buffer): string {
 
 /** The values of `set-cookie` headers that end the session of `place`. */
 export function endedCookies(place: Place, isSecure: boolean): string[] {
-  return setCookies(place, isSecure, '', 0);
+  return setCookies(NAME, place, isSecure, '', 0);
 }
 
 /** One cookie, or the same under both names. The browser keeps what it takes; where it takes both, the first counts. */
-function setCookies(place: Place, isSecure: boolean, value: string, seconds: number): string[] {
+export function setCookies(name: string, place: Place, isSecure: boolean, value: string, seconds: number): string[] {
   const common = `=${value}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Strict`;
   const isHttps = isSecure || place.origin.startsWith('https:');
   return [
-    ...(isHttps || place.base !== null ? [`${HOST_NAME}${common}; Secure`] : []),
-    ...(isHttps ? [] : [`${PLAIN_NAME}${common}`]),
+    ...(isHttps || place.base !== null ? [`${HOST_PREFIX}${name}${common}; Secure`] : []),
+    ...(isHttps ? [] : [`${name}${common}`]),
   ];
 }
 
+/** What a cookie says whose signature was checked, at the host that it is for. It may have ended since. */
+export type SignedCookie = {
+  readonly host: string;
+  readonly scope: string;
+  readonly session: Session;
+  /** Where it was found to be good: to find that out makes texts. */
+  good?: { readonly place: Place; readonly registered: number | null };
+};
+
 /**
  * The session that a `cookie` header holds for `place`. It is null when there is none, and `two` when two cookies claim to be
- * it.
+ * it. `known` has headers with a cookie that was signed with this key; the session of each is one object.
  */
 export function readCookie(
   cookies: string,
   place: Place,
   key: Buffer,
+  known: Map<string, SignedCookie>,
   registeredAt: RegisteredAt,
   now: number,
 ): Session | 'two' | null {
-  const found = new Map<string, string[]>([
-    [HOST_NAME, []],
-    [PLAIN_NAME, []],
-  ]);
+  let signed = known.get(cookies);
+  if (signed === undefined) {
+    const [value = '', second] = cookieValues(cookies, NAME);
+    if (second !== undefined) return 'two';
+    const found = signedCookie(value, place, key);
+    if (found === null) return null;
+    signed = found;
+    if (known.size >= LIMITS.signedCookies) known.clear();
+    if (cookies.length <= LIMITS.signedCookieChars) known.set(cookies, signed);
+  }
+  const { session } = signed;
+  return session.expiresAt > now && isFor(signed, place, registeredAt) ? session : null;
+}
+
+function isFor(signed: SignedCookie, place: Place, registeredAt: RegisteredAt): boolean {
+  const { owner } = signed.session;
+  const registered = owner === null ? null : registeredAt(owner.app);
+  if (signed.good?.place === place && signed.good.registered === registered) return true;
+  if (signed.host !== place.host || scopeText(place, owner, registeredAt) !== signed.scope) return false;
+  if (place.kind === 'page' && owner === null) return false;
+  signed.good = { place, registered };
+  return true;
+}
+
+/** Null for a value that this key did not sign for `place`. */
+function signedCookie(value: string, place: Place, key: Buffer): SignedCookie | null {
+  const [, text, expires, id, scope, signature] = VALUE.exec(value) ?? [];
+  if (text === undefined || id === undefined || scope === undefined || signature === undefined) return null;
+  if (!timingSafeEqual(Buffer.from(signature, 'hex'), sign(text, place, key))) return null;
+  return { host: place.host, scope, session: { id, expiresAt: Number(expires), owner: ownerOf(scope) } };
+}
+
+/** The values that a `cookie` header has for a name which `setCookies` set. */
+export function cookieValues(cookies: string, name: string): string[] {
+  // Another origin of the site can add a cookie of the plain name, but not of the `__Host-` name. So that one counts first.
+  const hosts: string[] = [];
+  const plain: string[] = [];
   for (const cookie of cookies.split(';')) {
     const equals = cookie.indexOf('=');
-    if (equals > 0) found.get(cookie.slice(0, equals).trim())?.push(cookie.slice(equals + 1).trim());
+    const found = cookie.slice(0, Math.max(0, equals)).trim();
+    const values = found === name ? plain : found === HOST_PREFIX + name ? hosts : null;
+    values?.push(cookie.slice(equals + 1).trim());
   }
-  // Another origin of the site can add a cookie of the plain name, but not of the `__Host-` name. So that one counts first.
-  const hosts = found.get(HOST_NAME) ?? [];
-  const values = hosts.length > 0 ? hosts : (found.get(PLAIN_NAME) ?? []);
-  if (values.length > 1) return 'two';
-  const [, text, expires, id, scope, signature] = VALUE.exec(values[0] ?? '') ?? [];
-  if (text === undefined || id === undefined || scope === undefined || signature === undefined) return null;
-  if (Number(expires) <= now || !timingSafeEqual(Buffer.from(signature, 'hex'), sign(text, place, key))) return null;
-  const owner = ownerOf(scope);
-  if (scopeText(place, owner, registeredAt) !== scope || (place.kind === 'page' && owner === null)) return null;
-  return { id, expiresAt: Number(expires), owner };
+  return hosts.length > 0 ? hosts : plain;
 }
 
 /** The signature of a text at `place`. It includes the host, so a cookie counts only at the origin that it was given to. */

@@ -1,6 +1,6 @@
 /**
  * Says what a caller was given, and decides what it may do with that: one table of rights for tokens, sessions and roles in an
- * app (specification, "Tokens for programs" and "People of a host").
+ * app (specification, "Tokens for programs" and "People").
  */
 import { SvcError } from '../../../protocol/errors.ts';
 import type { PageOwner } from '../../../protocol/http/origins.ts';
@@ -14,6 +14,11 @@ import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
  */
 export const GATEWAY_ROLES = ['owner', 'author', 'member'] as const;
 export type GatewayRole = (typeof GATEWAY_ROLES)[number];
+
+/** Whether a role of the gateway may do more than another. */
+export function isMore(role: GatewayRole, other: GatewayRole): boolean {
+  return GATEWAY_ROLES.indexOf(role) < GATEWAY_ROLES.indexOf(other);
+}
 
 /** The roles of people in an app. Each may do what those before it may. */
 export const APP_ROLES = ['viewer', 'editor', 'manager'] as const;
@@ -37,6 +42,8 @@ export const RIGHTS = {
   viewer: VIEWED,
   editor: [...VIEWED, 'write', 'chat'],
   manager: MANAGED,
+  // What a role of an app's manifest may do at most: the dispatcher refuses the tools that it does not allow. What a guest may.
+  defined: [...VIEWED, 'write'],
 } as const satisfies Record<string, readonly Capability[]>;
 
 /**
@@ -49,6 +56,8 @@ type GrantedFor = 'everything' | { readonly key: string | null } | { readonly ap
 export type Grant = {
   readonly on: GrantedFor;
   readonly rights: readonly Capability[];
+  /** The role of an app's manifest that gives them. */
+  readonly role?: string;
   /** In milliseconds since the epoch; null when it does not end by itself. */
   readonly expiresAt: number | null;
   /** False once it has expired or was taken back. A request may take minutes to arrive, so each question asks anew. */
@@ -62,7 +71,7 @@ export function lastingGrant(on: GrantedFor, rights: readonly Capability[]): Gra
 
 /** Who makes a request, and what it was given. */
 export interface Caller {
-  readonly kind: 'admin' | 'host' | 'session' | 'token' | 'agent' | 'public' | 'person';
+  readonly kind: 'admin' | 'host' | 'session' | 'token' | 'agent' | 'public' | 'person' | 'guest';
   /** The app or draft whose page calls; null for other callers. That page is at `/` of its origin too. */
   readonly owner: PageOwner | null;
   /** The client that limits count: the token or sign-in that was presented. */
@@ -71,10 +80,14 @@ export interface Caller {
   readonly identity: string;
   /** The caller may do what one of them allows. */
   readonly grants: readonly Grant[];
-  /** True once what was presented is good no more. The caller then may do nothing, and its streams end. */
+  /** True once what was presented is good no more, or what `relies` was told. Its streams and turns then end. */
   readonly ended: boolean;
-  /** What a host allows. The caller may do no more than that. */
-  readonly hostAllows?: HostAllows;
+  /** Notes what a request was let in for: what goes on for it ends when that holds no more. */
+  relies?(holds: () => boolean): void;
+  /** What its host, or the page that it came by, allows. The caller may do no more than that. */
+  readonly atMost?: Allows;
+  /** True where a browser may ask, whose cookie says who it is, or where nobody asks who it is. */
+  readonly byCookie?: true;
   /** True for the cookie of a session without the page key. */
   readonly keyless?: boolean;
   /** The caller as handlers see it. `app` is the key of their app or draft. */
@@ -83,25 +96,79 @@ export interface Caller {
   refusal(app: string | null): string;
 }
 
-/** Says what the host's `authorize` allows. */
-export type HostAllows = (capability: Capability, app: string | null) => boolean;
+/** Says what is allowed at all, whoever asks. */
+export type Allows = (capability: Capability, app: string | null) => boolean;
 
 /** Whether a caller has a capability. `app` is the key of a live app or of a draft (`draftKey`). Null: the request is about none. */
-export function may({ grants, hostAllows }: Caller, capability: Capability, app: string | null): boolean {
+export function may(
+  { grants, atMost }: Pick<Caller, 'grants' | 'atMost'>,
+  capability: Capability,
+  app: string | null,
+): boolean {
   const isGiven = grants.some((one) => one.rights.includes(capability) && covers(one, app) && one.isGood());
-  return isGiven && (hostAllows === undefined || hostAllows(capability, app));
+  return isGiven && (atMost === undefined || atMost(capability, app));
 }
 
-/** Throws `FORBIDDEN` unless the caller may. */
+/** Throws `FORBIDDEN` unless the caller may; what goes on for it ends when it may no more. */
 export function demand(caller: Caller, capability: Capability, app: string | null): void {
   if (!may(caller, capability, app)) throw new SvcError('FORBIDDEN', caller.refusal(app));
+  caller.relies?.(() => may(caller, capability, app));
 }
 
-/** The strongest role in an app of which these grants give all; null for none. */
+/** Throws `FORBIDDEN` unless it is a person at the console, where no page of an app acts for them, or the administrator. */
+export function demandAccount(caller: Caller): void {
+  const isAtConsole = caller.atMost?.('admin', null) === true;
+  const isPerson = caller.kind === 'person';
+  if ((isPerson && isAtConsole && !caller.ended) || may(caller, 'admin', null)) return;
+  throw new SvcError(
+    'FORBIDDEN',
+    isPerson ? 'This is for people with an account, at the console.' : caller.refusal(null),
+  );
+}
+
+/** Whether somebody may give or take a role in an app: nobody gives more than they have. A role of its manifest is less than `editor`. */
+export function mayGive(caller: Pick<Caller, 'grants' | 'atMost'>, role: string, app: string): boolean {
+  return RIGHTS[isAppRole(role) ? role : 'editor'].every((right) => may(caller, right, app));
+}
+
+/** Whether somebody has a role in an app, or one that allows more. */
+export function hasRole(caller: Pick<Caller, 'grants' | 'atMost'>, role: string, app: string): boolean {
+  return mayGive(caller, role, app) || definedRolesIn(caller.grants, app).includes(role);
+}
+
+/** How much a role in an app allows: `viewer` the least, then those of its manifest, `editor` and `manager`. */
+export function strengthOf(role: string): number {
+  return isAppRole(role) ? { viewer: 0, editor: 2, manager: 3 }[role] : 1;
+}
+
+/** What a role gives in these apps. Who manages an app may open a workspace. */
+export function grantsFor(role: string, apps: (id: string) => boolean): Grant[] {
+  if (!isAppRole(role)) return [{ ...lastingGrant({ apps }, RIGHTS.defined), role }];
+  const grant = lastingGrant({ apps }, RIGHTS[role]);
+  return role === 'manager' ? [grant, lastingGrant({ key: null }, ['manage'])] : [grant];
+}
+
+/** Whether a role is one that every app has; others are of its manifest. */
+export function isAppRole(role: string): role is AppRole {
+  return (APP_ROLES as readonly string[]).includes(role);
+}
+
+/** The strongest role that every app has of which these grants give all; null for none. */
 export function roleIn(grants: readonly Grant[], app: string): AppRole | null {
   const has = (role: AppRole) =>
-    grants.some((one) => covers(one, app) && RIGHTS[role].every((capability) => one.rights.includes(capability)));
+    grants.some(
+      (one) =>
+        one.role === undefined &&
+        one.isGood() &&
+        covers(one, app) &&
+        RIGHTS[role].every((capability) => one.rights.includes(capability)),
+    );
   return APP_ROLES.findLast(has) ?? null;
+}
+
+/** The roles of an app's manifest that these grants give. */
+export function definedRolesIn(grants: readonly Grant[], app: string): string[] {
+  return grants.flatMap((one) => (one.role !== undefined && covers(one, app) && one.isGood() ? one.role : []));
 }
 
 function covers({ on, rights }: Grant, app: string | null): boolean {

@@ -1,6 +1,6 @@
 /**
- * Checks what an embedding host says of the person who calls, and asks the table of rights what they may do (specification,
- * "People of a host").
+ * Makes the callers who are people: of an embedding host, whose word on them it checks, and of the gateway's own accounts
+ * (specification, "People" and "People of a host").
  */
 import { SvcError } from '../../../protocol/errors.ts';
 import { appOfKey } from '../../../protocol/ids.ts';
@@ -8,27 +8,28 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import { matching, object, oneOf } from '../../../protocol/shapes/schema.ts';
 import { type Fault, inWords, shape } from '../../../protocol/shapes/shape.ts';
 import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
-import type { HostRequest } from './callers.ts';
+import { ENDED, type HostRequest, NOT_BY_HOST, ownerOf, type Reach, reached, refusalAt } from './callers.ts';
 import {
-  APP_ROLES,
-  type AppRole,
+  type Allows,
   type Caller,
+  definedRolesIn,
   GATEWAY_ROLES,
   type GatewayRole,
   type Grant,
-  type HostAllows,
+  grantsFor,
   lastingGrant,
+  may,
   RIGHTS,
   roleIn,
 } from './grants.ts';
 
-/** A person. `id` and `name` have 1 to 500 characters without control characters. `apps` has the roles by the id of the app. */
+/** A person. `id` and `name` have 1 to 500 characters without control characters. `apps` has the roles by the id of the app: one that every app has, or one of its manifest. */
 export type Person = {
   readonly id: string;
   readonly name: string;
   readonly email?: string;
   readonly role: GatewayRole;
-  readonly apps?: Readonly<Record<string, AppRole>>;
+  readonly apps?: Readonly<Record<string, string>>;
 };
 
 /** The shape of an id and of a name, under which idempotency keys and limits are kept. */
@@ -50,65 +51,190 @@ export type Identify = (request: HostRequest) => Person | null | undefined;
 /** The id of the person who made an app. It is null when no person did, and undefined when there is no such app. */
 export type MakerOf = (app: string) => string | null | undefined;
 
+/**
+ * A person, and what they were given. `seen` keeps how the handlers of the last app saw them; it is there where that stays as
+ * long as this does.
+ */
+export type Known = {
+  readonly person: Omit<Person, 'apps'> & { readonly picture?: string };
+  readonly grants: readonly Grant[];
+  readonly seen?: { app?: string; caller?: HandlerCaller };
+};
+
+/** How somebody came: by which page, and what may be done there at most. */
+type Way = Pick<Caller, 'owner' | 'keyless' | 'byCookie' | 'atMost'> & {
+  /** The client that limits count, where it is not the person. */
+  client?: string;
+  /** Why not, where `atMost` forbids it. */
+  limit(app: string | null): string | null;
+  /** What is wrong with the role that they were given in an app; null where there is nothing. */
+  fault?(app: string): string | null;
+};
+
 export class PersonCaller implements Caller {
   readonly kind = 'person';
-  readonly owner = null;
   readonly client: string;
   readonly identity: string;
-  readonly person: Person;
-  readonly grants: readonly Grant[];
-  readonly ended = false;
-  readonly hostAllows: HostAllows;
+  readonly owner: Caller['owner'];
+  readonly atMost: Allows;
+  readonly keyless: boolean;
+  readonly byCookie?: true;
+  readonly #limit: Way['limit'];
+  readonly #fault: NonNullable<Way['fault']>;
+  readonly #now: () => Known | null;
+  #last: Known;
 
-  /** `also` says what the host's `authorize` allows. The person may do no more than that. */
-  constructor(person: Person, makerOf: MakerOf, hostAllows: HostAllows = () => true) {
-    this.person = person;
-    this.client = `person ${person.id}`;
-    this.identity = this.client;
-    this.grants = grantsOf(person, makerOf);
-    this.hostAllows = hostAllows;
+  /** `now` says what is known of them when it is asked: null once they are signed out, or may not sign in. */
+  constructor(known: Known, now: () => Known | null, way: Way) {
+    this.#last = known;
+    this.#now = now;
+    this.identity = `person ${known.person.id}`;
+    this.client = way.client ?? this.identity;
+    this.owner = way.owner;
+    this.atMost = way.atMost ?? (() => true);
+    this.keyless = way.keyless ?? false;
+    if (way.byCookie) this.byCookie = true;
+    this.#limit = way.limit;
+    this.#fault = way.fault ?? (() => null);
+  }
+
+  get person(): Known['person'] {
+    return this.#last.person;
+  }
+
+  get grants(): readonly Grant[] {
+    const known = this.#now();
+    if (known !== null) this.#last = known;
+    return known?.grants ?? [];
+  }
+
+  get ended(): boolean {
+    return this.#now() === null;
   }
 
   /** Handlers see the role that the person has in their app. The role of an owner is `owner`. */
   shown(app: string): HandlerCaller {
-    const { id, name, email, role } = this.person;
-    const own = role === 'owner' ? role : (roleIn(this.grants, appOfKey(app)) ?? role);
-    return { kind: 'person', name, user: { id, name, ...(email === undefined ? {} : { email }), role: own } };
+    const { grants } = this;
+    // Nothing is kept of who has nothing any more.
+    const kept = grants === this.#last.grants ? this.#last.seen : undefined;
+    if (kept?.caller !== undefined && kept.app === app) return kept.caller;
+    const { id, name, email, picture, role } = this.person;
+    const general = role === 'owner' ? role : roleIn(grants, appOfKey(app));
+    const isLimited = general === null || general === 'viewer';
+    const defined = isLimited ? definedRolesIn(grants, appOfKey(app)) : [];
+    const more = { ...(email === undefined ? {} : { email }), ...(picture === undefined ? {} : { picture }) };
+    const user = { id, name, ...more, role: defined[0] ?? general ?? role };
+    const roles = general === null ? defined : [...defined, general];
+    const caller: HandlerCaller = { kind: 'person', name, user, ...(defined.length > 0 && { roles }) };
+    if (kept !== undefined) Object.assign(kept, { app, caller });
+    return caller;
   }
 
   refusal(app: string | null): string {
+    if (this.ended) return ENDED;
+    const limit = this.#limit(app) ?? ENDED;
+    if (this.person.role === 'owner') return limit;
     if (app === null) return 'Your role in this gateway does not allow this. An owner of the gateway can do it.';
     const id = appOfKey(app);
     const named = `"${id.slice(0, 80)}"`;
-    const given: unknown = givenRole(this.person, id);
-    const role = roleIn(this.grants, id);
-    if (role === 'manager') return 'The server that this gateway is part of does not allow this.';
-    if (role !== null) return `Your role in ${named} is ${role}, and this needs more.`;
-    if (given === undefined) return `The app ${named} is not shared with you.`;
-    return `Your role in ${named} is none that this gateway knows: ${APP_ROLES.join(', ')}.`;
+    const role = roleIn(this.grants, id) ?? definedRolesIn(this.grants, id)[0] ?? null;
+    if (role === null) return this.#fault(id) ?? `The app ${named} is not shared with you.`;
+    // Where they came by is not in the way of what their role does not allow either.
+    return role === 'manager' ? limit : `Your role in ${named} is ${role}, and this needs more.`;
   }
 }
 
-/**
- * The grants of a person. An author manages the apps that they made, and ids without an app. Who manages an app, or may make one, may
- * open a session.
- */
-function grantsOf({ id, role, apps = {} }: Person, makerOf: MakerOf): Grant[] {
-  if (role === 'owner') return [lastingGrant('everything', RIGHTS.everything)];
-  const shared = Object.entries(apps).filter(([, given]) => APP_ROLES.includes(given));
-  const grants = shared.map(([app, given]) => lastingGrant({ apps: (one) => one === app }, RIGHTS[given]));
-  if (role === 'author') {
-    const made = (app: string): boolean => {
-      const maker = makerOf(app);
-      return maker === undefined || maker === id;
-    };
-    grants.push(lastingGrant({ apps: made }, RIGHTS.manager), lastingGrant({ key: null }, ['manage', 'make']));
-  } else if (shared.some(([, given]) => given === 'manager')) grants.push(lastingGrant({ key: null }, ['manage']));
-  return grants;
+/** The caller whom a host named. `atMost` says what the host's `authorize` allows. The person may do no more than that. */
+export function hostPerson(person: Person, makerOf: MakerOf, atMost?: Allows): PersonCaller {
+  const known = { person, grants: grantsOf(person, makerOf) };
+  const { apps = {} } = person;
+  const fault = (app: string): string | null =>
+    Object.hasOwn(apps, app) ? `Your role in "${app.slice(0, 80)}" is no text, so it is none.` : null;
+  return new PersonCaller(known, () => known, {
+    owner: null,
+    ...(atMost && { atMost }),
+    limit: () => NOT_BY_HOST,
+    fault,
+  });
 }
 
-function givenRole({ apps }: Person, app: string): unknown {
-  return apps !== undefined && Object.hasOwn(apps, app) ? apps[app] : undefined;
+/** A person with an account of the gateway. What goes on for them also ends when the right to it is taken away. */
+export class AccountCaller extends PersonCaller {
+  readonly #holds: (() => boolean)[] = [];
+  /** What handlers were shown, by the key of their app. */
+  readonly #shown = new Map<string, HandlerCaller>();
+
+  override get ended(): boolean {
+    return (
+      super.ended ||
+      this.#holds.some((holds) => !holds()) ||
+      [...this.#shown].some(([app, shown]) => hasLost(shown, super.shown(app)))
+    );
+  }
+
+  relies(holds: () => boolean): void {
+    this.#holds.push(holds);
+  }
+
+  override shown(app: string): HandlerCaller {
+    const shown = super.shown(app);
+    this.#shown.set(app, shown);
+    return shown;
+  }
+}
+
+/** The roles that allow every tool, from the least to the most. */
+const FULL_ROLES: readonly string[] = ['editor', 'manager', 'owner'];
+
+/** Whether a person had a role in an app that they do not have now, nor one that allows more. */
+function hasLost(before: HandlerCaller, now: HandlerCaller): boolean {
+  const [had, has] = [before, now].map(({ user }) => FULL_ROLES.indexOf(user?.role ?? ''));
+  if (had !== -1 || has !== -1) return (has as number) < (had as number);
+  const limited = ({ roles, user }: HandlerCaller) => roles ?? (user?.role === 'viewer' ? ['viewer'] : []);
+  const left = limited(now);
+  return limited(before).some((role) => !left.includes(role));
+}
+
+/**
+ * Makes the callers of somebody who signed in to an account of the gateway, one for each request; null where `now` gives none, as
+ * in `PersonCaller`. `reach` is where they signed in.
+ */
+export function accountCallers(now: () => Known | null, reach: Reach, keyless: boolean): () => PersonCaller | null {
+  const { on, rights } = reached(reach, keyless);
+  const grants = [lastingGrant(on, rights)];
+  const way: Way = {
+    owner: ownerOf(reach),
+    keyless,
+    byCookie: true,
+    atMost: (capability, app) => may({ grants }, capability, app),
+    limit: (app) => refusalAt(reach, keyless, app),
+  };
+  return () => {
+    const known = now();
+    return known === null ? null : new AccountCaller(known, now, way);
+  };
+}
+
+/** The grants of a person of a host. */
+function grantsOf({ id, role, apps = {} }: Person, makerOf: MakerOf): Grant[] {
+  if (role === 'owner') return [lastingGrant('everything', RIGHTS.everything)];
+  const shared = Object.entries(apps).filter(([, given]) => typeof given === 'string');
+  const grants = shared.flatMap(([app, given]) => grantsFor(given, (one) => one === app));
+  return role === 'author' ? [...grants, ...authorGrants(id, makerOf)] : grants;
+}
+
+/** An author manages the apps that they made, and ids without an app, and may open a workspace. */
+export function authorGrants(id: string, makerOf: MakerOf): Grant[] {
+  const made = (app: string): boolean => {
+    const maker = makerOf(app);
+    return maker === undefined || maker === id;
+  };
+  return [lastingGrant({ apps: made }, RIGHTS.manager), lastingGrant({ key: null }, ['manage', 'make'])];
+}
+
+/** The id of the person who calls; null where none does. */
+export function personIdOf(caller: Caller): string | null {
+  return caller instanceof PersonCaller ? caller.person.id : null;
 }
 
 /**
@@ -116,8 +242,7 @@ function givenRole({ apps }: Person, app: string): unknown {
  * `by` is the name that versions show.
  */
 export function publisherIn(caller: Caller): { maker: string | null; by: string | null } {
-  const maker = caller instanceof PersonCaller ? caller.person.id : null;
-  return { maker, by: caller.shown('').name ?? null };
+  return { maker: personIdOf(caller), by: caller.shown('').name ?? null };
 }
 
 /** The person whom a host named. Null is nobody. Throws `INTERNAL`, which says what is wrong with the host's answer. */
@@ -130,7 +255,7 @@ export function personOf(answer: unknown): Person | null {
   }
   if (!PERSON.holds(answer)) throw wrong(inWords(PERSON.fault(answer) as Fault, 'it'));
   const { id, name, email, role, apps } = answer;
-  // A role that is none gives no right.
+  // A role that is no text gives no right.
   return { id, name, ...(email && { email }), role, ...(apps && { apps: { ...(apps as Person['apps']) } }) };
 }
 

@@ -32,7 +32,7 @@ class IdentityDb {
   exec = (sql: string) => this.#ask(sql, () => this.#db.exec(sql));
   run = (sql: string, params: SqlParams) => this.#ask(sql, () => this.#db.prepare(sql).run(params));
   get = (sql: string) => this.#ask(sql, () => this.#db.prepare(sql).get() ?? null);
-  all = (sql: string) => this.#ask(sql, () => this.#db.prepare(sql).all());
+  all = (sql: string, params: SqlParams = []) => this.#ask(sql, () => this.#db.prepare(sql).all(params));
   batch = (statements: SqlStatement[]) =>
     this.#ask(statements.map(([sql]) => sql).join('; '), () =>
       this.#db.transaction(() => statements.map(([sql, params]) => this.#db.prepare(sql).run(params)))(),
@@ -217,7 +217,7 @@ test('the last use is stored once a minute and at the end, never by a request', 
   db.writes = [];
   const stored = async () => (await (await open()).list(all)).map(({ lastUsedAt }) => lastUsedAt);
   for (let i = 0; i < 1000; i++) tokens.find(token);
-  clock.tick(LIMITS.programTokenNoteMs - 1);
+  clock.tick(LIMITS.useNoteMs - 1);
   tokens.find(token);
   await settled();
   assert.deepEqual(db.writes, []);
@@ -228,19 +228,19 @@ test('the last use is stored once a minute and at the end, never by a request', 
   clock.tick(1);
   await settled();
   assert.equal(db.writes.length, 1);
-  assert.deepEqual(await stored(), [null, START + LIMITS.programTokenNoteMs - 1]);
-  clock.tick(LIMITS.programTokenNoteMs);
+  assert.deepEqual(await stored(), [null, START + LIMITS.useNoteMs - 1]);
+  clock.tick(LIMITS.useNoteMs);
   await settled();
   assert.equal(db.writes.length, 1, 'nothing was used since');
 
   db.faults = [full()];
   tokens.find(token);
-  clock.tick(LIMITS.programTokenNoteMs);
+  clock.tick(LIMITS.useNoteMs);
   await settled();
   const used = Date.now();
   tokens.find(unused.token);
   await tokens.close();
-  assert.deepEqual(await stored(), [used, used - LIMITS.programTokenNoteMs], 'with what could not be stored before');
+  assert.deepEqual(await stored(), [used, used - LIMITS.useNoteMs], 'with what could not be stored before');
 });
 
 test('the number of tokens is limited; expired ones make room', async (t) => {
@@ -336,10 +336,10 @@ test('tokens that cannot be read at the start are refused, and read later', asyn
   const tokens = await open();
   assert.equal(tokens.find(token), undefined);
   await assert.rejects(tokens.list(all), { code: 'SQLITE_FULL' });
-  clock.tick(LIMITS.programTokenRetryMs);
+  clock.tick(LIMITS.identityRetryMs);
   await settled();
   assert.equal(tokens.find(token), undefined);
-  clock.tick(LIMITS.programTokenRetryMs);
+  clock.tick(LIMITS.identityRetryMs);
   await settled();
   assert.equal(tokens.find(token)?.id, id);
   assert.equal(log.length, 1, log.join('\n'));

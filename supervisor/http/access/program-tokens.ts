@@ -4,12 +4,10 @@
  */
 import { hash, randomBytes } from 'node:crypto';
 import { EventEmitter } from 'node:events';
-import { existsSync } from 'node:fs';
-import type { Logger } from 'pino';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import type { Row, SqlStatement } from '../../../protocol/wire/frames.ts';
+import { FirstRead, type IdentityDb } from '../../people/first-read.ts';
 import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';
 import { SerialByKey } from '../../serial.ts';
 
@@ -61,13 +59,9 @@ type Entry = {
   revoked: boolean;
 };
 
-type ProgramTokensOptions = {
-  /** The gateway's identity database, and its file. Without the file there are no stored tokens. */
-  db: DbClient;
-  file: string;
+type ProgramTokensOptions = IdentityDb & {
   /** Whether an app of this id is registered. */
   registered(app: string): boolean;
-  log: Logger;
   /** Milliseconds since the epoch. */
   now?: () => number;
 };
@@ -82,8 +76,7 @@ export class ProgramTokens extends EventEmitter<{ ended: [id: string] }> {
   /** The tokens whose last use is not stored yet. */
   readonly #used = new Set<Entry>();
   readonly #serial = new SerialByKey();
-  #loading: Promise<void> | null = null;
-  #retryTimer: NodeJS.Timeout | undefined;
+  readonly #stored: FirstRead;
   #noteTimer: NodeJS.Timeout | undefined;
   #closed = false;
 
@@ -91,12 +84,18 @@ export class ProgramTokens extends EventEmitter<{ ended: [id: string] }> {
     super();
     this.#options = options;
     this.#now = options.now ?? Date.now;
+    this.#stored = new FirstRead({
+      ...options,
+      table: 'program_tokens',
+      warning: 'Tokens for programs cannot be read; each is refused until they can.',
+      take: (rows) => rows.forEach((row) => void this.#keep(entryOf(row))),
+    });
   }
 
   /** Reads all tokens. Where that fails, the log says so, every token is refused, and the read is tried again. */
   static async open(options: ProgramTokensOptions): Promise<ProgramTokens> {
     const tokens = new ProgramTokens(options);
-    await tokens.#load().catch(() => {});
+    await tokens.#stored.done().catch(() => {});
     return tokens;
   }
 
@@ -112,7 +111,7 @@ export class ProgramTokens extends EventEmitter<{ ended: [id: string] }> {
     if (isExpired(entry, now)) return undefined;
     entry.lastUsedAt = now;
     this.#used.add(entry);
-    this.#noteTimer ??= this.#later(LIMITS.programTokenNoteMs, () => void this.#storeUses());
+    if (!this.#closed) this.#noteTimer ??= setTimeout(() => void this.#storeUses(), LIMITS.useNoteMs).unref();
     return entry.given;
   }
 
@@ -150,7 +149,7 @@ export class ProgramTokens extends EventEmitter<{ ended: [id: string] }> {
    * Lists tokens, newest first, from the one behind the id `before` on. Rejects with `UNKNOWN_TOKEN` when there is no such id.
    */
   async list({ limit, before }: { limit: number; before: string | null }): Promise<ProgramTokenRow[]> {
-    await this.#load();
+    await this.#stored.done();
     const rows = [...this.#byId.values()].reverse().map(rowOf);
     const at = before === null ? 0 : rows.findIndex(({ id }) => id === before) + 1;
     if (before !== null && at === 0) throw unknownToken(before);
@@ -159,7 +158,7 @@ export class ProgramTokens extends EventEmitter<{ ended: [id: string] }> {
 
   /** Revokes a token at once, and durably once this resolves. Rejects with `UNKNOWN_TOKEN`. */
   async revoke(id: string): Promise<void> {
-    await this.#load();
+    await this.#stored.done();
     const entry = this.#byId.get(id);
     if (entry === undefined) throw unknownToken(id);
     // When the row cannot be deleted, the token stays in the list, so that it can be revoked again.
@@ -189,37 +188,15 @@ export class ProgramTokens extends EventEmitter<{ ended: [id: string] }> {
   /** Stores the last uses. Tokens still work afterwards, but no more uses are stored. */
   async close(): Promise<void> {
     this.#closed = true;
-    for (const timer of [this.#retryTimer, this.#noteTimer]) clearTimeout(timer);
+    this.#stored.close();
+    clearTimeout(this.#noteTimer);
     await this.#storeUses();
-  }
-
-  #load(): Promise<void> {
-    this.#loading ??= this.#read().catch((error: unknown) => {
-      this.#loading = null;
-      if (this.#retryTimer === undefined) {
-        this.#options.log.warn({ err: error }, 'Tokens for programs cannot be read; each is refused until they can.');
-      }
-      clearTimeout(this.#retryTimer);
-      this.#retryTimer = this.#later(LIMITS.programTokenRetryMs, () => void this.#load().catch(() => {}));
-      throw error;
-    });
-    return this.#loading;
-  }
-
-  /** Reads the stored tokens, and writes nothing: a gateway also starts on a full disk. */
-  async #read(): Promise<void> {
-    const { db, file } = this.#options;
-    if (!existsSync(file)) return;
-    const table = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'program_tokens'";
-    if ((await retryIfWriterLost(() => db.get(table))) === null) return;
-    const rows = await retryIfWriterLost(() => db.all('SELECT * FROM program_tokens ORDER BY rowid'));
-    for (const row of rows) this.#keep(entryOf(row));
   }
 
   /** Runs changes one after the other, each on what is stored. */
   #changing<T>(work: () => Promise<T>): Promise<T> {
     return this.#serial.run('tokens', async () => {
-      await this.#load();
+      await this.#stored.done();
       return work();
     });
   }
@@ -275,10 +252,6 @@ export class ProgramTokens extends EventEmitter<{ ended: [id: string] }> {
       for (const entry of entries) if (this.#byId.has(entry.given.id)) this.#used.add(entry);
       this.#options.log.warn({ err: error }, 'The last use of tokens for programs could not be stored.');
     }
-  }
-
-  #later(ms: number, call: () => void): NodeJS.Timeout | undefined {
-    return this.#closed ? undefined : setTimeout(call, ms).unref();
   }
 }
 

@@ -8,7 +8,7 @@ import type { Logger } from 'pino';
 import { SvcError } from '../../../protocol/errors.ts';
 import type { PageOwner } from '../../../protocol/http/origins.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { SIGN_IN_HOURS, type SignInLength } from '../../../protocol/routes/operations/sign-in-rows.ts';
+import { SIGN_IN_HOURS, type SignInLength } from '../../../protocol/routes/people/sign-in-rows.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import type { SignIn } from './cookie.ts';
 
@@ -29,6 +29,8 @@ export class SignIns {
   readonly #db: DbClient;
   readonly #now: () => number;
   readonly #tickets: OneTime<Ticket>;
+  /** Those of guests, which anybody with a link may ask for: they take no room from others. */
+  readonly #guests: OneTime<Ticket>;
   readonly #links: OneTime<true>;
   /** Maps the id of a sign-in that was ended to the time when it would have expired. */
   readonly #ended = new Map<string, number>();
@@ -48,6 +50,7 @@ export class SignIns {
     this.#configured = configured;
     this.#now = now;
     this.#tickets = new OneTime(LIMITS.ticketMs, elapsed);
+    this.#guests = new OneTime(LIMITS.ticketMs, elapsed);
     this.#links = new OneTime(LIMITS.linkMs, elapsed);
   }
 
@@ -123,13 +126,13 @@ export class SignIns {
   }
 
   /** Keeps a ticket and answers its text. */
-  ticket(ticket: Ticket): string {
-    return this.#tickets.add(ticket);
+  ticket(ticket: Ticket, isGuests = false): string {
+    return (isGuests ? this.#guests : this.#tickets).add(ticket);
   }
 
   /** Takes a ticket by its text, which uses it up. It is null when it is unknown, used, too old, or for another origin. */
   takeTicket(text: string, host: string): Ticket | null {
-    const ticket = this.#tickets.take(text);
+    const ticket = this.#tickets.take(text) ?? this.#guests.take(text);
     return ticket?.host === host ? ticket : null;
   }
 
@@ -145,7 +148,7 @@ export class SignIns {
 }
 
 /** Keeps values behind random texts, each for one use within a time. The oldest make room. */
-class OneTime<T> {
+export class OneTime<T> {
   readonly #entries = new Map<string, { value: T; until: number }>();
   readonly #ms: number;
   readonly #elapsed: () => number;

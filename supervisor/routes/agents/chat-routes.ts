@@ -13,12 +13,15 @@ import {
   sendMessage,
   windowTurns,
 } from '../../../protocol/routes/agents/chat-rows.ts';
+import type { NamedPerson } from '../../../protocol/wire/handler-caller.ts';
+import { unknownWindow } from '../../agents/conversations/chat-store.ts';
 import { type Caller, demand, may } from '../../http/access/grants.ts';
+import { personIdOf } from '../../http/access/person.ts';
 import type { Params, Route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
 import { refuse, scopeOf } from '../requests.ts';
 import { serve } from '../serve-row.ts';
-import { answerTurn, checkMessage, turnRoutes } from './turns-routes.ts';
+import { answerTurn, checkMessage, isLimitedPerson, turnRoutes } from './turns-routes.ts';
 
 export function chatRoutes(services: Services): Route[] {
   const { apps, chat, scopes } = services;
@@ -32,7 +35,9 @@ export function chatRoutes(services: Services): Route[] {
     const { wid = '' } = params;
     if (!isChosenId(wid)) throw new SvcError('UNKNOWN_WINDOW', 'This cannot be the id of a chat window.');
     const name = await checked(params, wid);
-    permit(caller, name.app, await chat.store.modeOf(name));
+    const { mode, by } = await chat.store.about(name);
+    if (!isTheirs(caller, by) && !isManagers(caller, name.app)) throw unknownWindow(name);
+    permit(caller, name.app, mode);
     return name;
   };
   return [
@@ -40,11 +45,17 @@ export function chatRoutes(services: Services): Route[] {
       const name = await checked(params, windowId);
       checkMessage(request.message);
       if (params.sid === undefined) await apps.get(name.app);
+      const isManager = may(caller, 'manage', name.app);
+      if (isManager) caller.relies?.(() => may(caller, 'manage', name.app));
       const held = await chat.turns.accept(name, {
         ...request,
         asker: caller,
-        limited: !may(caller, 'manage', name.app),
-        permit: (mode) => permit(caller, name.app, mode),
+        user: caller.shown(scopeKey(name.app, name.draft)).user,
+        limited: !isManager || isLimitedPerson(caller),
+        permit: (mode, by) => {
+          if (by !== undefined && !isTheirs(caller, by) && !isManagers(caller, name.app)) throw taken();
+          permit(caller, name.app, mode);
+        },
       });
       return await answerTurn(services.changes.readers, exchange, held, detach);
     }),
@@ -52,7 +63,7 @@ export function chatRoutes(services: Services): Route[] {
       const name = await checked(params);
       const isManager = may(caller, 'manage', name.app);
       const windows = (await chat.store.windows(scopeKey(name.app, name.draft))).filter(
-        ({ mode }) => isManager || mode !== 'full',
+        ({ mode, by = null }) => isManager || (mode !== 'full' && isTheirs(caller, by)),
       );
       const at = before === undefined ? 0 : windows.findIndex(({ windowId }) => windowId === before) + 1;
       if (before !== undefined && at === 0) refuse('before', '"before" must be the id of a chat window.');
@@ -70,6 +81,23 @@ export function chatRoutes(services: Services): Route[] {
     }),
     ...turnRoutes(services, windowTurns, windowOf),
   ];
+}
+
+/** Whether the person is who calls: a window that nobody with an account began is of all callers that are no person. */
+function isTheirs(caller: Caller, by: NamedPerson | null): boolean {
+  return personIdOf(caller) === (by?.id ?? null);
+}
+
+/** Whether a caller has everybody's windows. What goes on in one ends when it has them no more. */
+function isManagers(caller: Caller, app: string): boolean {
+  const manages = () => may(caller, 'manage', app);
+  if (manages()) caller.relies?.(manages);
+  return manages();
+}
+
+/** A window of this id is somebody else's. Clients choose ids, so this alone cannot be answered as for an unknown one. */
+function taken(): SvcError {
+  return new SvcError('CONFLICT', 'This id is taken; begin the window with another one.', { path: 'windowId' });
 }
 
 /** The files of an app are for those who manage it. Throws `FORBIDDEN`. */

@@ -18,6 +18,7 @@ import {
   uploadAttachment,
 } from '../../../protocol/routes/agents/conversations-rows.ts';
 import type { Of } from '../../../protocol/shapes/schema.ts';
+import { causeOf } from '../../../protocol/wire/handler-caller.ts';
 import { unknownApp } from '../../../storage/apps/registry.ts';
 import { checkConversationId, nameOf } from '../../agents/conversations/chat-store.ts';
 import { workspaceOf } from '../../agents/turns/turn-drafts.ts';
@@ -32,7 +33,7 @@ import { sendStream } from '../../http/send-stream.ts';
 import type { Services } from '../../services.ts';
 import { refuse } from '../requests.ts';
 import { ANSWERED, serve, serveRaw } from '../serve-row.ts';
-import { answerTurn, checkMessage, turnRoutes } from './turns-routes.ts';
+import { answerTurn, checkMessage, isLimitedPerson, turnRoutes } from './turns-routes.ts';
 
 /** A browser does not run it, whatever its type. */
 const ATTACHMENT_HEADERS = {
@@ -84,8 +85,10 @@ export function conversationRoutes(services: Services): Route[] {
       const held = await chat.turns.accept(name, {
         ...request,
         asker: caller,
+        user: caller.shown(id).user,
         ...(await draftOf(name)),
         mode: 'full',
+        limited: isLimitedPerson(caller),
         attachments: await attachments.ofMessage(id, named.map(attachmentOf)),
       });
       return await answerTurn(changes.readers, exchange, held, detach);
@@ -94,9 +97,10 @@ export function conversationRoutes(services: Services): Route[] {
       await check(id);
       return await chat.store.list(id, limit, before);
     }),
-    ...serve(makeConversation, async ({ params: { id }, body: { title = null, conversationId } }) => {
+    ...serve(makeConversation, async ({ params: { id }, body: { title = null, conversationId }, caller }) => {
       await check(id);
-      return await chat.store.create(id, { title, ...(conversationId === undefined ? {} : { id: conversationId }) });
+      const named = conversationId === undefined ? {} : { id: conversationId };
+      return await chat.store.create(id, { title, ...named, ...causeOf(caller.shown(id)) });
     }),
     ...serve(readConversation, async ({ params: { id, sid }, query, exchange }) => {
       const { limit = LIMITS.listRows, before = null } = query;

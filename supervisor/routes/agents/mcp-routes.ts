@@ -66,7 +66,7 @@ export function mcpRoutes(services: Services): Route[] {
     await serve(exchange, owner, (showsPages) => ({ key, tools: () => tools(showsPages) }));
   };
   const serveAll: Route['handle'] = (exchange, _params, caller) => {
-    if (caller.kind === 'session' && !may(caller, 'admin', null))
+    if (caller.byCookie && !may(caller, 'admin', null))
       throw new SvcError('FORBIDDEN', 'This address is for programs with a token; pages call tools through `svc`.');
     const client = services.clientOf(exchange, caller);
     const tools = () => toolsOfCaller(services, caller, client);

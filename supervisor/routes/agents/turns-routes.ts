@@ -10,7 +10,7 @@ import type { TurnRows } from '../../../protocol/routes/agents/turns-rows.ts';
 import { sendTurn } from '../../agents/turns/turn-stream.ts';
 import type { AcceptedTurn, HeldTurn } from '../../agents/turns/turns.ts';
 import type { Exchange } from '../../edge/edge.ts';
-import { type Caller, demand } from '../../http/access/grants.ts';
+import { type Caller, demand, may } from '../../http/access/grants.ts';
 import type { EventReaders } from '../../http/event-streams.ts';
 import type { Params, Route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
@@ -39,11 +39,19 @@ export function turnRoutes(
       const { turnId, requestId } = params;
       const name = await nameOf(params, caller);
       const key = scopeKey(name.app, name.draft);
-      const permit = (own: boolean) => demand(caller, own ? 'write' : 'manage', key);
+      const permit = (own: boolean) => {
+        demand(caller, own ? 'write' : 'manage', key);
+        if (!own && isLimitedPerson(caller)) demand(caller, 'admin', null);
+      };
       const { ok } = await chat.turns.choose(name, turnId, requestId, optionId, permit);
       return { turnId, requestId, optionId, ok };
     }),
   ];
+}
+
+/** A person who does not own the machine: some agents run commands of it, which only its owner may. */
+export function isLimitedPerson(caller: Caller): boolean {
+  return caller.kind === 'person' && !may(caller, 'admin', null);
 }
 
 /** Sends the events of a turn after the id `after`; `left` is called when the client goes away before the end. */

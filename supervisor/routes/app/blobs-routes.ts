@@ -8,9 +8,11 @@ import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { deleteFile, downloadFile, listFiles, storeFile } from '../../../protocol/routes/apps/files-rows.ts';
 import { type BlobRecord, isBlobCursor, isMediaType, UNTYPED } from '../../../storage/blob-files.ts';
+import { demandSomeAction } from '../../dispatch/roles.ts';
+import type { Scope } from '../../dispatch/scope.ts';
 import { type Exchange, PRIVATE, type ResponseHeaders } from '../../edge/edge.ts';
 import { declaredLength } from '../../edge/framing.ts';
-import { demand } from '../../http/access/grants.ts';
+import { type Caller, demand } from '../../http/access/grants.ts';
 import type { Place } from '../../http/access/places.ts';
 import { answerJson, NO_STORE } from '../../http/answers.ts';
 import { isSingleRange, noneMatch, parseRange, rangeApplies } from '../../http/assets.ts';
@@ -46,7 +48,9 @@ export function blobRoutes({ scopes, blobs, log }: Services): Route[] {
         const type = exchange.header('content-type') ?? UNTYPED;
         if (!isMediaType(type))
           refuse('content-type', 'The content-type must be a media type, such as image/png, of printable ASCII.');
-        const { key } = await scopeOf(scopes, params);
+        const scope = await scopeOf(scopes, params);
+        await permitFiles(scope, caller);
+        const { key } = scope;
         // It may take minutes to arrive, and what it was begun with may have ended meanwhile.
         const permit = () => demand(caller, 'write', key);
         const record = await blobs.store(key, body, type, { expected: declaredLength(exchange.headers), permit });
@@ -64,10 +68,11 @@ export function blobRoutes({ scopes, blobs, log }: Services): Route[] {
         await file.close();
       }
     }),
-    ...serve(deleteFile, async ({ params }) => {
+    ...serve(deleteFile, async ({ params, caller }) => {
       const { sha256 } = params;
-      const { key } = await scopeOf(scopes, params);
-      await blobs.remove(key, sha256);
+      const scope = await scopeOf(scopes, params);
+      await permitFiles(scope, caller);
+      await blobs.remove(scope.key, sha256);
       return { sha256, deleted: true };
     }),
   ];
@@ -119,6 +124,12 @@ async function* partsOf(file: FileHandle, from: number, to: number): AsyncGenera
     if (bytesRead < wanted) throw new Error('The file is shorter than it was.');
     yield memory.subarray(0, wanted);
   }
+}
+
+/** Rejects with `FORBIDDEN` for who has a role of the app that changes nothing. */
+async function permitFiles(scope: Scope, caller: Caller): Promise<void> {
+  const shown = caller.shown(scope.key);
+  if (shown.roles !== undefined) demandSomeAction(await scope.get(), shown);
 }
 
 /**

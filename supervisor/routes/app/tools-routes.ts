@@ -201,15 +201,24 @@ export function permit(
   capability: 'read' | 'write',
   { app, workspace, key }: Scope,
 ): undefined | Promise<void> {
-  if (may(caller, capability, key)) return;
+  if (may(caller, capability, key)) {
+    caller.relies?.(() => may(caller, capability, key));
+    return;
+  }
   const own = caller.owner;
   if (own === null || own.workspace !== undefined || workspace !== undefined) {
     demand(caller, capability, key);
     return;
   }
   return Promise.resolve(scopes.of(own.app).uses()).then((uses) => {
-    if (!uses.includes(app)) demand(caller, capability, key);
+    if (!uses.includes(app) || !isTheirs(caller, capability, key)) demand(caller, capability, key);
+    caller.relies?.(() => isTheirs(caller, capability, key));
   });
+}
+
+/** Whether a page may call another app for this caller: people and guests need a right of their own, wherever they are. */
+function isTheirs(caller: Caller, capability: 'read' | 'write', key: string): boolean {
+  return (caller.kind !== 'person' && caller.kind !== 'guest') || may({ grants: caller.grants }, capability, key);
 }
 
 async function describeText(scopes: Scopes, caller: Caller, body: Body): Promise<string | Buffer> {
@@ -233,7 +242,10 @@ async function permittedApps(scopes: Scopes, { app }: Body, caller: Caller): Pro
   const isLive = caller.owner !== null && caller.owner.workspace === undefined;
   const uses = isLive ? await scopes.of(caller.owner.app).uses() : [];
   const ids = await scopes.ids();
-  return ids.filter((id) => may(caller, 'read', scopes.of(id).key) || uses.includes(id));
+  return ids.filter((id) => {
+    const { key } = scopes.of(id);
+    return may(caller, 'read', key) || (uses.includes(id) && isTheirs(caller, 'read', key));
+  });
 }
 
 /** A response of these has no body, and the envelope is one. */

@@ -27,7 +27,7 @@ import { gitStoreOf } from '../../authoring/open-authoring.ts';
 import type { WorkspaceDiff } from '../../authoring/workspaces.ts';
 import { type PendingWebhookOf, pendingWebhooks } from '../../automations/pending-webhooks.ts';
 import { arrayText } from '../../dispatch/kept-array.ts';
-import { demand } from '../../http/access/grants.ts';
+import { type Caller, demand, may } from '../../http/access/grants.ts';
 import { publisherIn } from '../../http/access/person.ts';
 import { isSameMachine } from '../../http/access/places.ts';
 import { answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
@@ -49,13 +49,25 @@ export function workspaceRoutes(services: Services): Route[] {
     const found = [...apps].map((app) => pendingWebhooks(workspaces().pathOf(sid, app), app, catalog));
     return (await Promise.all(found)).flat();
   };
+  /** Throws `FORBIDDEN` unless the caller manages all apps in a workspace. */
+  const demandAll = async (caller: Caller, sid: string): Promise<void> => {
+    if (may(caller, 'admin', null)) return;
+    for (const app of [null, ...(await workspaces().apps(sid))]) demand(caller, 'manage', app);
+  };
   return [
     ...serve(openWorkspace, ({ body: { sessionId, name } }) => workspaces().create(sessionId, { name })),
-    ...serve(renameWorkspace, ({ params: { sid }, body: { name } }) => workspaces().rename(sid, name)),
-    ...serve(listWorkspaces, ({ query: { limit = LIMITS.listRows, before = null } }) =>
-      workspaces().page({ limit, before }),
-    ),
-    ...serve(closeWorkspace, async ({ params: { sid } }) => {
+    ...serve(renameWorkspace, async ({ params: { sid }, body: { name }, caller }) => {
+      await demandAll(caller, sid);
+      return await workspaces().rename(sid, name);
+    }),
+    ...serve(listWorkspaces, ({ query: { limit = LIMITS.listRows, before = null }, caller }) => {
+      const isOfAll = may(caller, 'admin', null);
+      const isShown = ({ apps }: { apps: readonly string[] }) =>
+        isOfAll || (apps.length > 0 && apps.every((app) => may(caller, 'manage', app)));
+      return workspaces().page({ limit, before, isShown });
+    }),
+    ...serve(closeWorkspace, async ({ params: { sid }, caller }) => {
+      await demandAll(caller, sid);
       await workspaces().remove(sid);
       return { sessionId: sid, deleted: true };
     }),

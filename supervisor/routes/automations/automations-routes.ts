@@ -25,6 +25,7 @@ import {
 } from '../../../protocol/routes/automations/automations-rows.ts';
 import type { BodyOf } from '../../../protocol/routes/row.ts';
 import { shape } from '../../../protocol/shapes/shape.ts';
+import { causeOf } from '../../../protocol/wire/handler-caller.ts';
 import type { AutomationCatalog, LiveAutomation } from '../../automations/catalog.ts';
 import { type Enablement, unknownAutomation } from '../../automations/enablement.ts';
 import type { Fires } from '../../automations/fires/fires.ts';
@@ -176,14 +177,20 @@ type FireRoutesOptions = Pick<AutomationRoutesOptions, 'registered'> & {
 
 export function fireRoutes({ catalog, registered, fires, now = Date.now }: FireRoutesOptions): Route[] {
   return [
-    ...serveRaw(runAutomation, async (exchange, { app = '', id = '' }) => {
+    ...serveRaw(runAutomation, async (exchange, { app = '', id = '' }, caller) => {
       const { wait } = paramsOf(queryOf(exchange), WAIT);
       const { input } = await readBody(exchange, INPUT);
       checkAppId(app);
       await registered(app);
       const automation = catalog.get(automationRef(app, id));
       if (!automation) throw unknownAutomation(app, id);
-      const started = await fires.start({ automation, trigger: { kind: 'manual', origin: null }, at: now(), input });
+      const started = await fires.start({
+        automation,
+        trigger: { kind: 'manual', origin: null },
+        at: now(),
+        input,
+        ...causeOf(caller.shown(app)),
+      });
       if (wait !== '1') {
         answerJson(exchange, 202, { runId: started.run.runId });
         return;

@@ -66,6 +66,7 @@ async function serving(kind: EdgeKind, run: (served: Served) => Promise<void>): 
     places: new Places(resolveConfig(folder)),
     signIns: new SignIns(null as never),
     programTokens: standIn({ find: () => undefined }),
+    accounts: standIn({}),
     registeredAt: () => 0,
   });
   const clock = { now: NOW };

@@ -25,7 +25,7 @@ import {
 } from '../../../protocol/routes/apps/versions-rows.ts';
 import { shape } from '../../../protocol/shapes/shape.ts';
 import { arrayText, KeptArray } from '../../dispatch/kept-array.ts';
-import { demand } from '../../http/access/grants.ts';
+import { demand, may } from '../../http/access/grants.ts';
 import { publisherIn } from '../../http/access/person.ts';
 import type { Place } from '../../http/access/places.ts';
 import { answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
@@ -52,9 +52,16 @@ function appRoutes(services: Services): Route[] {
     place.base === null ? `/svc/${app}/` : `${services.access?.places.originOf(place, { app })}/`;
   const list = new KeptArray();
   return [
-    ...serveRaw(listApps, async (exchange) => {
-      const records = pageOf(paramsOf(queryOf(exchange), PAGE), await deployments.records(), ({ id }) => id, isAppId);
-      const bytes = await list.bytesOf(records.map((record) => apps.withStatus(record)));
+    ...serveRaw(listApps, async (exchange, _params, caller) => {
+      const all = await deployments.records();
+      const isOfAll = may(caller, 'admin', null);
+      const own = isOfAll ? all : all.filter(({ id }) => may(caller, 'read', id));
+      const records = pageOf(paramsOf(queryOf(exchange), PAGE), own, ({ id }) => id, isAppId);
+      const shown = records.map((record) => {
+        const role = isOfAll ? undefined : caller.shown(record.id).user?.role;
+        return { ...apps.withStatus(record), ...(role !== undefined && { role }) };
+      });
+      const bytes = await (isOfAll ? list : new KeptArray()).bytesOf(shown);
       exchange.send(200, {}, bytes, JSON_HEADERS);
     }),
     ...serve(showApp, async ({ params: { id }, place }) => {

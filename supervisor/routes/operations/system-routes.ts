@@ -15,12 +15,13 @@ import {
 import type { QueryOf } from '../../../protocol/routes/row.ts';
 import { isTooDeep } from '../../../protocol/rules/json-text.ts';
 import { Shape } from '../../../protocol/shapes/shape.ts';
+import { causeOf } from '../../../protocol/wire/handler-caller.ts';
 import { type LogCursor, parseCursor } from '../../../storage/logs/log-pages.ts';
 import { noActiveVersion } from '../../dispatch/apps.ts';
 import type { Sink } from '../../dispatch/dispatcher.ts';
 import { type Exchange, PRIVATE } from '../../edge/edge.ts';
 import { constantHeaders } from '../../edge/exchange.ts';
-import { demand } from '../../http/access/grants.ts';
+import { type Caller, demand } from '../../http/access/grants.ts';
 import { answerError, answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
 import type { Route } from '../../http/router.ts';
 import { appDocument } from '../../openapi/app-document.ts';
@@ -64,10 +65,10 @@ export function systemRoutes(services: Services): Route[] {
       await scope?.exists();
       await answerLogs(services, exchange, scope?.key ?? null, query);
     }),
-    ...serveRaw(runSql, async (exchange, { id = '' }) => {
+    ...serveRaw(runSql, async (exchange, { id = '' }, caller) => {
       const bytes = await readBytes(exchange, LIMITS.requestBodyBytes);
       if (isTooDeep(bytes)) checkShape('depth');
-      await answerSql(services, exchange, id, bytes);
+      await answerSql(services, exchange, caller, id, bytes);
     }),
     ...serveRaw(describeGateway, (exchange) => {
       gatewayText ??= Buffer.from(JSON.stringify(gatewayDocument(version)));
@@ -131,16 +132,18 @@ function followLogs({ changes, logs }: Services, exchange: Exchange, key: string
 async function answerSql(
   { dispatcher, apps, log }: Services,
   exchange: Exchange,
+  caller: Caller,
   id: string,
   body: Buffer,
 ): Promise<void> {
   checkAppId(id);
   const scope = apps.of(id);
+  const cause = { source: 'external', ...causeOf(caller.shown(scope.key)) } as const;
   const fail = (error: unknown) => answerError(exchange, error, log);
   const sink: Sink = {
     answered: (status, answer) => exchange.send(status, {}, Buffer.from(answer), JSON_HEADERS),
     failed: fail,
     faulted: fail,
   };
-  exchange.onAbort(await dispatcher.sql(scope, { body, traceId: () => traceOf(exchange), source: 'external' }, sink));
+  exchange.onAbort(await dispatcher.sql(scope, { body, traceId: () => traceOf(exchange), ...cause }, sink));
 }

@@ -24,7 +24,7 @@ test('a flood of lines is cut off at the limit, counted, and reported once the n
   let now = 1_000_000;
   const lines: string[] = [];
   const log = logTo(lines, () => now);
-  const { info } = log.logger({ tool: 't', traceId: 'x' });
+  const { info } = log.logger({ tool: 't', traceId: 'x', call: null });
   const text = 'z'.repeat(10_000);
   for (let i = 0; i < 1000; i++) info(text);
   const written = lines.length;
@@ -39,7 +39,7 @@ test('a flood of lines is cut off at the limit, counted, and reported once the n
 test('secrets are taken out of texts, fields, their names, errors and what console shows', () => {
   const lines: string[] = [];
   const log = logTo(lines);
-  const { info } = log.logger({ tool: 't', traceId: 'x' });
+  const { info } = log.logger({ tool: 't', traceId: 'x', call: null });
   const shown = log.console();
   info(`key ${SECRET}`, { [SECRET]: { deep: [SECRET] } });
   info(JSON.stringify({ key: SECRET }), [SECRET], new Error(`bad ${SECRET}`, { cause: SECRET }));

@@ -12,8 +12,16 @@ type Level = 'debug' | 'info' | 'warn' | 'error';
 /** `log` as handlers see it: a text and fields in any order, `log.info('saved', { id })`. */
 type Logger = Record<Level, (...args: unknown[]) => void>;
 
-/** Members of a line that name its writer; `runId` only for runs of automations. */
-export type LogOrigin = { tool: string | null; traceId: string | null; runId?: string };
+/**
+ * What a line says of its writer; `runId` only for runs of automations. Where a person called, or their agent, lines have a `personId`,
+ * which is looked for with the first of them.
+ */
+export type LogOrigin = {
+  tool: string | null;
+  traceId: string | null;
+  runId?: string;
+  readonly call: { readonly personId: string | undefined } | null;
+};
 
 type LogSink = {
   app: string;
@@ -29,7 +37,7 @@ type LogSink = {
 };
 
 const WINDOW_MS = LIMITS.heartbeatMs;
-const GATEWAY: LogOrigin = { tool: null, traceId: null };
+const GATEWAY: LogOrigin = { tool: null, traceId: null, call: null };
 
 const { stringify } = JSON;
 const { hasOwn } = Object;
@@ -97,7 +105,10 @@ export class AppLog {
 
   #write(now: number, level: Level, origin: LogOrigin, args: unknown[], callId?: number): void {
     const { app, versionId } = this.#sink;
-    const head = { ts: new Date(now).toISOString(), level, app, versionId, ...origin };
+    const { call, ...named } = origin;
+    const personId = call?.personId;
+    const who = personId === undefined ? named : { ...named, personId };
+    const head = { ts: new Date(now).toISOString(), level, app, versionId, ...who };
     const line = safely(
       () => toLine(head, args, this.#sink),
       stringify({ ...head, msg: 'A log line could not be written as JSON.' }),

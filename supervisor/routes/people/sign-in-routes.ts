@@ -2,10 +2,10 @@
  * Signs browsers in and out: the session cookie and its page key, one-time links, and the way from the console to a page's origin
  * (specification, "Sessions of browsers" and "Page key").
  */
-import { SvcError } from '../../protocol/errors.ts';
-import { appLabel, draftLabel, ownerOfPath, type PageOwner } from '../../protocol/http/origins.ts';
-import { checkAppId, isChosenId } from '../../protocol/ids.ts';
-import { LIMITS } from '../../protocol/limits.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { appLabel, draftLabel, ownerOfPath, type PageOwner } from '../../../protocol/http/origins.ts';
+import { checkAppId, isChosenId } from '../../../protocol/ids.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
 import {
   enter,
   makeSignInLink,
@@ -15,32 +15,30 @@ import {
   showSignInLength,
   signIn,
   signOut,
-} from '../../protocol/routes/operations/sign-in-rows.ts';
-import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
-import { type Access, BEARER, unauthorized } from '../http/access/access.ts';
-import type { Session, SignIn } from '../http/access/cookie.ts';
-import { type Caller, demand } from '../http/access/grants.ts';
-import type { Place } from '../http/access/places.ts';
-import { NO_STORE } from '../http/answers.ts';
-import type { Route } from '../http/router.ts';
-import { redirect } from '../pages/pages.ts';
-import type { Services } from '../services.ts';
-import { originOf, queryOf, refuse } from './requests.ts';
-import { Reply, serve, serveRaw } from './serve-row.ts';
+} from '../../../protocol/routes/people/sign-in-rows.ts';
+import type { Exchange } from '../../edge/edge.ts';
+import { type Access, BEARER, unauthorized } from '../../http/access/access.ts';
+import type { Session, SignIn } from '../../http/access/cookie.ts';
+import { type Caller, demand } from '../../http/access/grants.ts';
+import type { Place, Places } from '../../http/access/places.ts';
+import { NO_STORE } from '../../http/answers.ts';
+import type { Route } from '../../http/router.ts';
+import { redirect } from '../../pages/pages.ts';
+import type { Services } from '../../services.ts';
+import { originOf, queryOf, refuse } from '../requests.ts';
+import { Reply, serve, serveRaw } from '../serve-row.ts';
+import { personRow } from './person-row.ts';
+import { accessOf, isOwnPage, notHere, sessionOf, sessionReply } from './signing-in.ts';
 
 /** By which a browser says that it has opened this very app before, where another one had its id. */
 const SEEN = 'svc_seen';
 const SEEN_SECONDS = (LIMITS.dayMs / 1000) * 365;
 
 export function signInRoutes(services: Services): Route[] {
-  const { access: own, addressOf, audit, registry, gitStore, listening, consoleFiles } = services;
-  const accessOf = (): Access => {
-    if (own) return own;
-    throw new SvcError('NOT_FOUND', 'The host of this gateway handles authentication; there are no sessions.');
-  };
+  const { addressOf, audit, registry, gitStore, consoleFiles } = services;
   return [
     ...serve(signIn, async ({ headers: { authorization = '' }, body: { link }, caller, exchange, place }) => {
-      const access = accessOf();
+      const access = accessOf(services);
       const address = addressOf(exchange);
       const hasToken = BEARER.test(authorization);
       try {
@@ -57,49 +55,63 @@ export function signInRoutes(services: Services): Route[] {
       return sessionReply(access, exchange, place, { ...begun, owner: null });
     }),
     ...serve(showSignIn, ({ exchange, place }) => {
-      const session = sessionOf(accessOf(), exchange, place);
-      const shown = session === null ? { signedIn: false } : { signedIn: true, expiresAt: session.expiresAt };
+      const session = sessionOf(accessOf(services), exchange, place);
+      const shown =
+        session === null ? { signedIn: false } : { signedIn: true, expiresAt: accessOf(services).endOf(session) };
       const kind =
         place.kind !== 'page' ? place.kind : place.label.includes('.') ? ('draft' as const) : ('app' as const);
-      const base = accessOf().places.consoleOf(place);
-      return { ...shown, place: kind, console: base === null ? null : `${base}/svc/` };
+      const { places, accounts } = accessOf(services);
+      const base = places.consoleOf(place);
+      const account = session === null ? undefined : accounts.people.signedIn(session.id);
+      return {
+        ...shown,
+        place: kind,
+        console: base === null ? null : `${base}/svc/`,
+        people: accounts.people.all().length > 0,
+        ways: waysFor(services, exchange),
+        person: account === undefined ? null : personRow(accounts, account),
+        guest: session !== null && accounts.links.isGuests(session),
+      };
     }),
     ...serve(signOut, async ({ exchange, place }) => {
-      const access = accessOf();
+      const access = accessOf(services);
       if (!isOwnPage(exchange, place)) throw new SvcError('FORBIDDEN', 'Another page cannot sign this one out.');
       // Who has no more than the cookie ends nothing for others.
       const session = sessionOf(access, exchange, place);
-      const endsAll = place.kind === 'console' || place.kind === 'shared';
+      // Of a guest nothing is stored: without the cookie there is no session.
+      const isGuest = session !== null && access.accounts.links.isGuests(session);
+      const endsAll = !isGuest && (place.kind === 'console' || place.kind === 'shared');
+      const person = session === null ? null : access.accounts.known(session.id)?.person;
       const cookies = await access.signOut(exchange, place, endsAll ? session : null);
-      if (endsAll && session !== null) await audit.record({ kind: 'session' }, 'sign-out', null);
+      const who = person ? ({ kind: 'person', name: person.name } as const) : ({ kind: 'session' } as const);
+      if (endsAll && session !== null) await audit.record(who, 'sign-out', person?.id ?? null);
       return new Reply({ ok: true }, { 'set-cookie': cookies, ...NO_STORE });
     }),
-    ...serve(showSignInLength, () => accessOf().signIns.length),
+    ...serve(showSignInLength, () => accessOf(services).signIns.length),
     ...serve(setSignInLength, async ({ body: { hours }, caller }) => {
-      const { signIns } = accessOf();
+      const { signIns } = accessOf(services);
       await signIns.setLength(hours);
       await audit.record(caller, 'sign-in.length', null, { hours });
       return signIns.length;
     }),
     ...serve(makeSignInLink, async ({ body: { open }, caller, headers, place }) => {
-      const { signIns, places } = accessOf();
+      const { signIns, places } = accessOf(services);
       if (open !== undefined) ownerOfText(open);
       const { code, expiresAt } = signIns.link();
       await audit.record(caller, 'sign-in.link', open ?? null);
-      const reached = originOf(headers.host, listening());
-      const base = places.consoleOf(place) ?? (place.kind === 'shared' ? place.origin : reached);
+      const base = consoleOfGateway(services, places, place, headers.host);
       const fragment = new URLSearchParams({ link: code, ...(open === undefined ? {} : { open }) });
       return { url: `${base}/svc/#${fragment}`, expiresAt };
     }),
     ...serveRaw(openEntrance, async (exchange, _params, _caller, place) => {
-      accessOf();
+      accessOf(services);
       const to = queryOf(exchange).get('to');
       if (to !== null && place.base !== null && place.kind !== 'console')
         redirect(exchange, place, `${place.base}/svc/_enter?to=${encodeURIComponent(to)}`);
       else await consoleFiles.serve(exchange, place, 'enter.html');
     }),
     ...serve(enter, async ({ body: { ticket, to }, exchange, place }) => {
-      const access = accessOf();
+      const access = accessOf(services);
       if (!isOwnPage(exchange, place)) throw new SvcError('FORBIDDEN', 'Another page cannot enter here.');
       if (ticket !== undefined) return useTicket(access, registry, exchange, place, ticket);
       if (to === undefined) refuse('to', 'Name the target, as "to", or send a "ticket".');
@@ -116,12 +128,7 @@ export function signInRoutes(services: Services): Route[] {
     if (target !== null && target.origin === place.origin && place.kind === 'shared') return path;
     const owner = target === null ? null : await ownerOf(access, place, target);
     if (owner === null) refuse('to', 'This gateway has no page at that address.');
-    const origin = access.places.originOf(place, owner);
-    const { host } = new URL(origin);
-    const own: SignIn = { id: session.id, expiresAt: session.expiresAt };
-    const ticket = access.signIns.ticket({ host, owner, to: path, signIn: own });
-    // What follows the # reaches no server and no log.
-    return `${origin}/svc/_enter#ticket=${ticket}`;
+    return ticketTo(access, place, owner, path, { id: session.id, expiresAt: session.expiresAt });
   }
 
   /** Whose page an address is; null when it is no page. */
@@ -153,17 +160,25 @@ export function signInRoutes(services: Services): Route[] {
   }
 }
 
-/** Gives this origin a session: the cookie, and its page key for the page that asked. */
-function sessionReply(
-  access: Access,
-  exchange: Exchange,
+/** The address that enters the page of `owner`, once, at the path `to`. */
+export function ticketTo(access: Access, place: Place, owner: PageOwner, to: string, signIn: SignIn): string {
+  const origin = access.places.originOf(place, owner);
+  const { host } = new URL(origin);
+  const isGuests = access.accounts.links.isGuests(signIn);
+  const ticket = access.signIns.ticket({ host, owner, to, signIn }, isGuests);
+  // What follows the # reaches no server and no log.
+  return `${origin}/svc/_enter#ticket=${ticket}`;
+}
+
+/** The address of the console that a link for somebody names; where there is none, where the gateway is reached. */
+export function consoleOfGateway(
+  { listening }: Services,
+  places: Places,
   place: Place,
-  session: Session,
-  { cookies = [], headers = {} }: { cookies?: string[]; headers?: ResponseHeaders } = {},
-) {
-  const answer = { ok: true, expiresAt: session.expiresAt, pageKey: access.pageKey(place, session) } as const;
-  const all = [...access.cookies(exchange, place, session), ...cookies];
-  return new Reply(answer, { ...headers, 'set-cookie': all, ...NO_STORE });
+  host: string | undefined,
+): string {
+  const base = places.consoleOf(place);
+  return base ?? (place.kind === 'shared' ? place.origin : originOf(host, listening()));
 }
 
 function useTicket(access: Access, registry: Services['registry'], exchange: Exchange, place: Place, text: string) {
@@ -187,22 +202,15 @@ function hasCookie(exchange: Exchange, cookie: string): boolean {
   return (exchange.header('cookie') ?? '').split(';').some((one) => one.trim() === cookie);
 }
 
-/** False for writes that another origin makes the browser send. */
-function isOwnPage(exchange: Exchange, place: Place): boolean {
-  const site = exchange.header('sec-fetch-site');
-  if (site !== undefined) return site === 'same-origin' || site === 'none';
-  const origin = exchange.header('origin');
-  return origin !== undefined && new URL(place.origin).host === hostOf(origin);
-}
-
-function hostOf(origin: string): string {
-  return URL.canParse(origin) ? new URL(origin).host : '';
-}
-
-/** The session whose cookie and page key a request presents. */
-function sessionOf(access: Access, exchange: Exchange, place: Place): Session | null {
-  const session = access.session(exchange, place);
-  return session !== null && session !== 'two' && access.hasKey(exchange, place, session) ? session : null;
+/** How people sign in, for who is not signed in: without what only the gateway may know. */
+function waysFor({ accounts: { ways, proxy } }: Services, exchange: Exchange) {
+  const { passwords, passkeys, providers } = ways;
+  return {
+    passwords,
+    passkeys,
+    providers: [...providers.keys()].map((name) => ({ name })),
+    proxy: proxy?.names(exchange) ?? false,
+  };
 }
 
 /** The page that a text such as `todos` or `_draft/s1/todos` names. Throws as ids do. */
@@ -227,13 +235,6 @@ function demandAdmin(caller: Caller | SvcError): void {
     );
   }
   demand(caller, 'admin', null);
-}
-
-function notHere({ base, kind }: Place): SvcError {
-  const there =
-    base === null ? 'http://svc.localhost with the port of the gateway, on its own machine' : `${base}/svc/`;
-  const why = kind === 'page' ? 'An app is entered from the console' : 'Browsers do not sign in at this address';
-  return new SvcError('FORBIDDEN', `${why}; sign in at ${there}.`);
 }
 
 function notSignedIn(link: string | undefined): SvcError {
