@@ -118,6 +118,15 @@ export class Arguments {
     if (/^\d+$/.test(text) && value >= min && value <= max) return value;
     throw new UsageError(`--${option} takes a whole number from ${min} to ${max}, not "${text}".`);
   }
+
+  /** Days such as `90d`, of at most `max`; `without` says what is so without the option. */
+  days(option: string, max: number, without: string): number | undefined {
+    const text = this.text(option);
+    if (text === undefined) return undefined;
+    const days = Number(/^([1-9]\d{0,8})d$/.exec(text)?.[1] ?? 0);
+    if (days >= 1 && days <= max) return days;
+    throw new UsageError(`--${option} takes days, from 1d to ${max}d, not "${text}".`, without);
+  }
 }
 
 /** With `cwd`, apps may be named by their folders, or left out in one (cli/app-argument.ts). Throws `CommandError`. */

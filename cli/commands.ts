@@ -206,12 +206,99 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       load: async () => (await import('./commands/completion-command.ts')).completion,
     },
   },
+  People: {
+    'people [sessions|role|enable|disable|link|signout|rm] [person] [role]': {
+      summary: 'Show the people of the gateway; change what one may do, or sign one in or out',
+      details: [
+        'Name a person by name, by e-mail address or by id.',
+        '"role" makes them owner, author or member. "disable" signs them out and keeps them out until "enable". "link" prints a link that signs them in once, for who has lost their password. "signout" signs them out everywhere. "rm" removes the account and what was shared with it; apps that they made stay.',
+      ],
+      options: { '-y, --yes': 'Do not ask' },
+      examples: [
+        'svc people',
+        'svc people role Ada author',
+        'svc people link ada@example.org',
+        'svc people rm Ada --yes',
+      ],
+      load: async () => (await import('./commands/people/people-command.ts')).people,
+    },
+    'invite [ls|rm] [invitation]': {
+      summary: 'Make a link by which somebody gets an account; list and withdraw those links',
+      details: [
+        'Send the link to whom it is for. It works once, for a week, unless the options say otherwise.',
+        '"ls" lists the invitations that may still be used. "rm" withdraws one.',
+      ],
+      options: {
+        '--name <name>': 'Whom it is for',
+        '--email <email>': 'The address of the account; without it, whoever takes the invitation says one',
+        '--role <owner|author|member>': 'Role in the gateway (default member)',
+        '--app <app>': 'An app that it shares, such as todos, or todos:editor with a role (default viewer); repeatable',
+        '--expires <days>': `When it expires, such as 30d (default ${LIMITS.invitationDays}d)`,
+        '--uses <count>': 'How many may use it (default 1)',
+      },
+      examples: [
+        'svc invite --name Ada --app todos:editor',
+        'svc invite --email ada@example.org --role author',
+        'svc invite ls',
+      ],
+      load: async () => (await import('./commands/people/invite-command.ts')).invite,
+    },
+    'connections [rm] [connection]': {
+      summary: 'Show the programs that somebody connected, and disconnect them',
+      details: [
+        'Claude, Codex or an editor is connected by signing in, and acts for a person, or for the administrator. Without --person these are the connections of the administrator.',
+        '"rm" disconnects a program at once. Name it by its id.',
+      ],
+      options: { '--person <person>': 'Whose they are: a name, an e-mail address or an id', '-y, --yes': 'Do not ask' },
+      examples: ['svc connections', 'svc connections --person Ada', 'svc connections rm c_1f0a52d9b3e7 --person Ada'],
+      load: async () => (await import('./commands/people/connections-command.ts')).connections,
+    },
+    'groups [new|add|drop|rm] [group] [person]': {
+      summary: 'Show the groups of people; make, fill and remove them',
+      details: ['Name a group by name or id. "add" puts a person into a group, "drop" takes one out of it.'],
+      options: { '-y, --yes': 'Do not ask' },
+      examples: ['svc groups', 'svc groups new family', 'svc groups add family Ada', 'svc groups rm family --yes'],
+      load: async () => (await import('./commands/people/groups-command.ts')).groups,
+    },
+    'share <app> [who]': {
+      summary: 'Give somebody a role in an app',
+      details: [
+        'Name a person by name, e-mail address or id, a group by name or id, or "everyone", who is each signed-in person. An e-mail address that nobody has makes an invitation, whose link is printed.',
+        'A viewer sees the app, an editor also changes its data, a manager also changes the app and shares it. An app can have roles of its own. Sharing again changes the role.',
+        'With --link it prints a link: whoever has it uses the app without an account, until the link ends. Each is another one.',
+      ],
+      options: {
+        '--role <role>': 'What they may do: viewer, editor, manager, or a role of the app (default viewer)',
+        '--expires <days>': 'When it ends, such as 30d (default: never)',
+        '--link': 'Make a link for whoever has it; not as manager',
+      },
+      examples: [
+        'svc share todos Ada --role editor',
+        'svc share todos family',
+        'svc share todos new@example.org',
+        'svc share todos everyone',
+        'svc share todos --link --expires 7d',
+      ],
+      load: async () => (await import('./commands/people/share-command.ts')).share,
+    },
+    'unshare <app> <who>': {
+      summary: 'Take a role in an app away, end a link, or withdraw an invitation to it',
+      details: ['What they have open of the app ends at once. Name a link by the id that "svc shares" lists.'],
+      examples: ['svc unshare todos Ada', 'svc unshare todos everyone', 'svc unshare todos s_2b7e94c01f68'],
+      load: async () => (await import('./commands/people/share-command.ts')).unshare,
+    },
+    'shares <app>': {
+      summary: 'Show who has an app, and who is invited to it',
+      examples: ['svc shares todos'],
+      load: async () => (await import('./commands/people/share-command.ts')).shares,
+    },
+  },
   Apps: {
     'new [dir]': {
       summary: 'Make a small working app, or a copy of a template',
       details: [
         'With a folder, the app is made there. Without one, it is made on a gateway with the git store and staged in a workspace until you publish it.',
-        'Templates: bookmarks, contact, expenses, feeds, gallery, habits, journal, kanban, todos.',
+        'Templates: bookmarks, contact, expenses, feeds, gallery, habits, journal, kanban, polls, todos.',
       ],
       options: {
         '--clone <template>': 'Start from a template instead of a blank app',

@@ -3,6 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { RouteKey } from '../protocol/routes/api.ts';
 import type { Command } from './command.ts';
 import { findVersion } from './commands/apps/versions-command.ts';
+import { accountOf } from './commands/people/names.ts';
 import { COMMANDS } from './commands.ts';
 import { Client } from './gateway/client.ts';
 import { resolveConnection, type Surroundings } from './gateway/connection.ts';
@@ -12,9 +13,14 @@ import { type Names, type Resource, type RowOf, readAll } from './resource.ts';
 import {
   APPS,
   AUTOMATIONS,
+  CONNECTIONS,
   CONVERSATIONS,
   FILES,
+  INVITATIONS,
+  PEOPLE,
+  PEOPLE_GROUPS,
   SETTINGS,
+  SHARES,
   TEMPLATES,
   TOKENS,
   TRASH,
@@ -68,6 +74,12 @@ const SOURCES: Record<string, Source> = {
   workspace: names(WORKSPACES),
   'app/automation': names(AUTOMATIONS),
   token: names(TOKENS),
+  person: names(PEOPLE),
+  group: names(PEOPLE_GROUPS),
+  invitation: names(INVITATIONS),
+  connection: async (client, { options: { person } }) =>
+    candidatesFrom(await readAll(client, CONNECTIONS, [await accountOf(client, person)]), CONNECTIONS),
+  who: names(SHARES),
   template: names(TEMPLATES),
   sha256: async (client, typed, before) => (typed.positionals[0] === 'ls' ? [] : names(FILES)(client, typed, before)),
   key: names(SETTINGS),

@@ -28,6 +28,8 @@ import { EXIT } from './failure.ts';
 
 const workspace = (sessionId: string, ...apps: string[]) => ({ sessionId, apps, createdAt: 0, updatedAt: 0, files: 0 });
 const token = (id: string) => ({ id, name: 'twice', apps: null, tools: 'read', createdAt: 0, expiresAt: null });
+const person = (id: string, name = 'twice') => ({ id, name, email: `${name}@example.org`, vouched: false });
+const share = (id: string) => ({ id, name: 'twice', with: 'person', role: 'viewer' });
 const version = (at: string) => ({ versionId: `v_2026010${at}T000000000Z_aaaaaa`, active: false });
 const blob = (sha256: string) => ({ sha256, size: 1, type: 'text/plain', storedAt: 0 });
 const DESCRIBED = { app: 'notes', name: 'Notes', queries: [{ name: 'list' }], actions: [] };
@@ -50,6 +52,10 @@ const ROUTES: Routes = {
   'POST /svc/_backups/files': { json: { running: false, lastSuccess: null, lastFailure: null } },
   'GET /svc/_apps': { json: [] },
   'GET /svc/_apps/notes': { json: { id: 'notes', name: 'Notes', activeVersion: null } },
+  'GET /svc/_people': { json: [person('p_1'), person('p_2'), person('p_3', 'both')] },
+  'GET /svc/_people/me/connections': { json: [] },
+  'GET /svc/_groups': { json: [{ id: 'g_1', name: 'both', members: [] }] },
+  'GET /svc/_apps/notes/shares': { json: [share('s_1'), share('s_2')] },
   'GET /svc/_tokens?limit=500': { json: [token('a1'), token('b2')] },
   'GET /svc/_apps/notes/versions?limit=500': { json: [version('1'), version('2')] },
   'GET /svc/_apps/todos': { json: { id: 'todos', name: 'Todos', activeVersion: 'x' } },
@@ -70,6 +76,8 @@ const inFull = 'chat notes hi --mode full --attach';
 const USAGE = `--apps; aps; run notes; runs --state failed; runs --state ok --follow; read; read a b c d; token drop; read notes list --limit 1; apps --json=1; apps --url;
   apps --url ftp://x; read notes list {; logs -n 0; token create; token create --name x; token create --name x --tools some;
   token create --name x --tools read --expires never; token --name x; token ls more; token revoke; token revoke twice;
+  people role twice owner; connections rm none; connections rm; people link none; people link both@example.org; groups rm none;
+  share notes none; share notes both; share notes; share notes ada --link; unshare notes none; unshare notes twice;
   open --workspace one; desktop notes --quit; automations enable notes; secret set notes; secret ls notes more; workspaces update one; workspaces rename one; publish; restore x;
   rm notes; serve --edge x; serve --with tods; serve --store x; serve --store tarball --config git.json; convert --store tarball; new;
   new --ts --id x; new +; new blank --publish; new blank --clone todos --ts; new blank --clone none; chat notes;

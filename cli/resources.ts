@@ -11,6 +11,7 @@ import { drawRunState, drawState } from './terminal/states.ts';
 import type { Cell } from './terminal/table.ts';
 import { formatAge, formatDuration, formatWait } from './terminal/units.ts';
 
+export const INVITE_EXAMPLE = 'svc invite --name Ada --app todos:editor';
 export const TOKEN_EXAMPLE = 'svc token create --name zapier --app todos --tools read --expires 90d';
 /** How notices come to reach somebody. */
 export const NOTICES_HOW =
@@ -142,6 +143,7 @@ export const RUNS: Drawn<'GET /svc/_runs'> = {
     text('STATE', ({ state }) => drawRunState(state)),
     name('AUTOMATION', ({ ref }) => ref, { squeeze: true }),
     text('FIRED BY', ({ trigger }) => trigger.kind, { drop: 5 }),
+    text('PERSON', ({ by }) => by?.name ?? '', { drop: 5, ifAny: true }),
     age('WHEN', ({ startedAt, queuedAt }) => startedAt ?? queuedAt, { drop: 1 }),
     { title: 'TOOK', align: 'right', drop: 4, cell: (run, now) => runTime(run, now) },
     text('RUN', ({ runId }) => ({ text: runId, format: 'dim' }), { drop: 2 }),
@@ -186,6 +188,95 @@ export const TOKENS: Listed<'GET /svc/_tokens'> = {
   ],
 };
 
+/** A command line calls a person by name, by e-mail address, or by id. */
+export const PEOPLE: Listed<'GET /svc/_people'> = {
+  key: 'GET /svc/_people',
+  page: (last) => ({ after: last?.id }),
+  named: (person) => [person.name, person.email ?? person.id],
+  none: () => `There are no people yet. Invite somebody: ${INVITE_EXAMPLE}`,
+  columns: [
+    text('PERSON', ({ id }) => id, { drop: 4 }),
+    name('NAME', (person) => person.name, { squeeze: true }),
+    text('EMAIL', ({ email }) => email ?? '', { squeeze: true, drop: 2 }),
+    text('ROLE', ({ role }) => role),
+    text('', ({ disabled }) => (disabled ? { text: 'disabled', format: 'red' } : ''), { ifAny: true }),
+    age('SEEN', ({ lastSeenAt }) => lastSeenAt, { drop: 3, never: 'never' }),
+  ],
+};
+
+/** Of a person, the last used first. */
+export const PERSON_SESSIONS: Drawn<'GET /svc/_people/:pid/sessions'> = {
+  key: 'GET /svc/_people/:pid/sessions',
+  params: (pid = '') => ({ pid }),
+  none: () => 'They are signed in nowhere.',
+  columns: [
+    text('SESSION', ({ id }) => id),
+    text('BROWSER', ({ device }) => device, { squeeze: true, drop: 1 }),
+    text('ADDRESS', ({ address }) => address, { drop: 2 }),
+    age('USED', ({ lastUsedAt }) => lastUsedAt),
+  ],
+};
+
+/** Of a person, or of `me`. */
+export const CONNECTIONS: Listed<'GET /svc/_people/:pid/connections'> = {
+  key: 'GET /svc/_people/:pid/connections',
+  params: (pid = 'me') => ({ pid }),
+  named: (one) => [one.id, one.name],
+  none: () => 'No program is connected.',
+  columns: [
+    text('CONNECTION', ({ id }) => id),
+    name('PROGRAM', (one) => one.name, { squeeze: true }),
+    text('APP', ({ app, workspace }) => (app === null ? 'all' : workspace === null ? app.id : `${app.id} (draft)`)),
+    text('ROLE', ({ role, roleName }) => roleName ?? role),
+    age('USED', ({ lastUsedAt }) => lastUsedAt, { drop: 1 }),
+    text('EXPIRES', ({ expiresAt }, now) => formatWait(expiresAt, now), { drop: 2 }),
+  ],
+};
+
+export const INVITATIONS: Listed<'GET /svc/_invitations'> = {
+  key: 'GET /svc/_invitations',
+  named: (one) => [one.id, one.name ?? one.email ?? ''],
+  none: () => `No invitation waits. Make one: ${INVITE_EXAMPLE}`,
+  columns: [
+    text('INVITATION', ({ id }) => id),
+    name('FOR', (one) => one.name ?? one.email ?? '', { squeeze: true }),
+    text('ROLE', ({ role, person }) => (person === null ? role : 'sign-in link')),
+    text('APPS', ({ grants }) => grants.map(({ app, role }) => `${app}:${role}`).join(' '), { squeeze: true, drop: 2 }),
+    count('USES', ({ uses }) => uses, { drop: 3 }),
+    text('EXPIRES', ({ expiresAt }, now) => formatWait(expiresAt, now), { drop: 1 }),
+  ],
+};
+
+/** A command line calls a group by its name, or by its id. */
+export const PEOPLE_GROUPS: Listed<'GET /svc/_groups'> = {
+  key: 'GET /svc/_groups',
+  named: (group) => [group.name, `${group.members.length} people`],
+  none: () => 'There are no groups. Make one: svc groups new family',
+  columns: [
+    text('GROUP', ({ id }) => id, { drop: 1 }),
+    name('NAME', (group) => group.name, { squeeze: true }),
+    count('PEOPLE', ({ members }) => members.length),
+  ],
+};
+
+/** Of an app: who has it. */
+export const SHARES: Listed<'GET /svc/_apps/:id/shares'> = {
+  key: 'GET /svc/_apps/:id/shares',
+  params: (id = '') => ({ id }),
+  // Links have the same name.
+  named: (share) => (share.with === 'link' ? [share.id, `link as ${share.role}`] : [share.name, share.role]),
+  none: (app) => `"${app}" is shared with nobody. Share it: svc share ${app} ada@example.org`,
+  columns: [
+    text('SHARE', ({ id }) => id, { drop: 3 }),
+    name('WITH', (share) => share.name, { squeeze: true }),
+    text('', (share) => (share.with === 'person' ? '' : { text: share.with, format: 'dim' }), { ifAny: true }),
+    text('ROLE', ({ role }) => role),
+    text('ENDS', ({ expiresAt }, now) => (expiresAt === null ? 'never' : formatWait(expiresAt, now)), { drop: 1 }),
+    age('OPENED', ({ openedAt }) => openedAt ?? null, { drop: 2, ifAny: true }),
+    text('BY', ({ by }) => by ?? '', { drop: 2, ifAny: true }),
+  ],
+};
+
 /** Of an app, or of its draft in a workspace. */
 export const SECRETS: Drawn<'GET /svc/_apps/:id/secrets'> = {
   key: 'GET /svc/_apps/:id/secrets',
@@ -227,6 +318,7 @@ export const CONVERSATIONS: Names<ConversationRow> & Table<ConversationRow> = {
   columns: [
     name('WINDOW', ({ id }) => id),
     text('BEGINS', ({ title }) => title ?? '', { squeeze: true }),
+    text('PERSON', ({ by }) => by?.name ?? '', { drop: 3, ifAny: true }),
     text('MODE', ({ mode }) => mode, { drop: 2 }),
     count('TURNS', ({ turns }) => turns, { drop: 1 }),
     age('USED', ({ updatedAt }) => updatedAt),

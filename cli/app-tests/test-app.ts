@@ -14,6 +14,7 @@ import { AppError, withStackOf } from './app-error.ts';
 import { durationOf, type TestClock, timeOf } from './clock.ts';
 import type { FetchStub, Outside } from './outside.ts';
 import type { Prepared } from './parts.ts';
+import { join as joinAs, type TestPerson } from './person.ts';
 import { signatureHeaders } from './sign.ts';
 
 export type RequestOptions = { headers?: Record<string, string>; body?: unknown };
@@ -86,12 +87,29 @@ export class TestApp {
 
   /** Runs an action; resolves with its body. Rejects with `AppError`, also when the action answers with a status of 400 and above. */
   async action(name: string, input: unknown = {}): Promise<unknown> {
-    const caller = stackHere();
-    const answer = await this.#tool('svc_write', { action: name, input }, caller);
+    return await this.#action(name, input, stackHere());
+  }
+
+  async #action(name: string, input: unknown, caller: string, as?: Record<string, string>): Promise<unknown> {
+    const answer = await this.#tool('svc_write', { action: name, input }, caller, as);
     const { status, body } = answer as { status: number; body: unknown };
     if (status < 400) return body;
     const fallback = { code: 'ACTION_FAILED', message: `The action ${name} answered with status ${status}.` };
     throw withStackOf(new AppError(status, { ...fallback, ...errorMembers(body) }, body), undefined, '', caller);
+  }
+
+  /**
+   * Makes an account with this name, which has the app in a role: `viewer`, `editor`, `manager`, or one of its manifest. Resolves with
+   * the person, whose calls are as those of the app.
+   */
+  async person(name: string, { role = 'editor' }: { role?: string } = {}): Promise<TestPerson> {
+    const { id, headers } = await joinAs(this, name, role);
+    return {
+      id,
+      name,
+      query: (query, input = {}) => this.#tool('svc_read', { query, input }, stackHere(), headers),
+      action: (action, input = {}) => this.#action(action, input, stackHere(), headers),
+    };
   }
 
   /** Runs one SQL statement: rows as objects, or how many rows it changed. */
@@ -189,11 +207,11 @@ export class TestApp {
     this.#outside.close();
   }
 
-  async #tool(tool: string, body: object, caller: string): Promise<unknown> {
+  /** `as` are the headers of a person's calls. */
+  async #tool(tool: string, body: object, caller: string, as: Record<string, string> = {}): Promise<unknown> {
     const traceId = randomBytes(16).toString('hex');
-    const headers = { traceparent: `00-${traceId}-${randomBytes(8).toString('hex')}-01` };
     const { status, value } = await this.#json('POST', `/svc/_tool/${tool}`, {
-      headers,
+      headers: { ...as, traceparent: `00-${traceId}-${randomBytes(8).toString('hex')}-01` },
       body: { app: this.id, ...body },
     });
     const { isError, data } = value as { isError: boolean; data: unknown };

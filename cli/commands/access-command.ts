@@ -142,7 +142,7 @@ async function create({ args, terminal, connect }: CommandContext): Promise<void
     throw new UsageError('--tools is required: it says what the token may do.', `Such as: ${TOKEN_EXAMPLE}`);
   if (!isTools(tools)) throw new UsageError(`--tools takes one of ${Object.keys(TOOLS).join(', ')}; not "${tools}".`);
   const apps = args.list('app');
-  const days = daysOf(args.text('expires'));
+  const days = args.days('expires', LIMITS.programTokenDays, 'Without it the token never expires.');
   const body = { name, tools, ...(apps.length > 0 && { apps }), ...(days !== undefined && { expiresInDays: days }) };
   const client = connect();
   const answer = await client.call('POST /svc/_tokens', { body });
@@ -165,17 +165,6 @@ async function create({ args, terminal, connect }: CommandContext): Promise<void
 
 function isTools(word: string): word is Tools {
   return Object.hasOwn(TOOLS, word);
-}
-
-/** `90d` → 90. */
-function daysOf(text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  const days = Number(/^([1-9]\d{0,8})d$/.exec(text)?.[1] ?? 0);
-  if (days >= 1 && days <= LIMITS.programTokenDays) return days;
-  throw new UsageError(
-    `--expires takes days, from 1d to ${LIMITS.programTokenDays}d, not "${text}".`,
-    'Without it the token never expires.',
-  );
 }
 
 async function list({ terminal, connect }: CommandContext): Promise<void> {

@@ -11,7 +11,7 @@ import type { Client } from './client.ts';
 /** The two kinds have separate ids; `--window` takes both. */
 export type ConversationName = { kind: 'window' | 'conversation'; app: string; id: string };
 export type ConversationRow = ConversationName &
-  Pick<RowIn<'GET /svc/:id/_chat/windows'>, 'mode' | 'turns' | 'updatedAt'> & { title: string | null };
+  Pick<RowIn<'GET /svc/:id/_chat/windows'>, 'mode' | 'turns' | 'updatedAt' | 'by'> & { title: string | null };
 
 /**
  * All of them, the most recently used first. `hasCode` is false without the git store. An app that was never published has no
@@ -37,11 +37,12 @@ export async function allConversations(
       throw unknown ?? error;
     });
   const rows: ConversationRow[] = [
-    ...windows.map(({ windowId: id, mode, title, turns, updatedAt }) => {
-      return { kind: 'window' as const, app, id, mode, title, turns, updatedAt };
+    ...windows.map(({ windowId: id, mode, title, turns, updatedAt, by }) => {
+      return { kind: 'window' as const, app, id, mode, title, turns, updatedAt, ...(by && { by }) };
     }),
-    ...(aboutCode ?? []).map(({ conversationId: id, title, counts, updatedAt }) => {
-      return { kind: 'conversation' as const, app, id, mode: 'full' as const, title, turns: counts.turns, updatedAt };
+    ...(aboutCode ?? []).map(({ conversationId: id, title, counts: { turns }, updatedAt, by }) => {
+      const used = { title, turns, updatedAt, ...(by && { by }) };
+      return { kind: 'conversation' as const, app, id, mode: 'full' as const, ...used };
     }),
   ];
   return { rows: rows.sort((a, b) => b.updatedAt - a.updatedAt), hasCode: aboutCode !== null };

@@ -76,8 +76,9 @@ export default async function digest({ ctx, request }: AutomationArgs) {
     'tests/typed.ts': `import { AppError, harness } from 'svc/test';
 export async function check(t: { after(end: () => Promise<void>): void }) {
   const app = await harness(t, { now: '2026-01-05T09:00Z' });
+  const ada = await app.person('Ada', { role: 'viewer' });
   const note: { id: number } = await app.action('add', { text: 'Milk' });
-  const notes: { id: number }[] = [...(await app.query('list')), ...(await app.query('list', { limit: 1 })), note];
+  const notes: { id: number }[] = [...(await app.query('list')), ...(await ada.query('list', { limit: 1 })), note];
   await app.clock.advance('1h');
   const { status, body } = await app.webhook('inbox', { text: 'Milk' }, { headers: { 'x-a': 'b' } });
   app.onFetch(async ({ url }) => (url === '' ? undefined : new Response(body)));

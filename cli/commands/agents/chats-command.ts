@@ -30,8 +30,10 @@ async function show(context: CommandContext): Promise<void> {
     const { style } = terminal;
     if ((said[0]?.seq ?? 1) > 1) terminal.hint('Earlier messages are not shown.');
     for (const part of said) {
-      if (part.kind === 'user') terminal.lines(`› ${part.text}`.split('\n').map((line) => style('bold', line)));
-      else if (part.kind === 'tool') {
+      if (part.kind === 'user') {
+        const writer = part.by === undefined ? '' : `${part.by.name} `;
+        terminal.lines(`${writer}› ${part.text}`.split('\n').map((line) => style('bold', line)));
+      } else if (part.kind === 'tool') {
         const { toolName, ok, errorText = '' } = part;
         terminal.line(`  ${style(ok === false ? 'red' : 'dim', `⚙ ${toolName} ${errorText}`.trimEnd())}`);
       } else terminal.lines(part.text.split('\n').map((line) => `  ${line}`.trimEnd()));

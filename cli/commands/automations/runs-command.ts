@@ -88,11 +88,12 @@ async function ended(client: Client, params: { app: string; id: string }, runId:
 function draw(terminal: Terminal, record: RunRecord, nodes: RunNode[] = []): void {
   terminal.answer(nodes.length > 0 ? { ...record, nodes } : record, () => {
     const { style } = terminal;
-    const { state, ref, startedAt, parentRunId, output } = record;
+    const { state, ref, startedAt, parentRunId, output, by } = record;
     const { text, format } = drawRunState(state);
     terminal.line(`${style(format, text)}  ${style('bold', ref)}  ${style('dim', record.runId)}`);
     terminal.facts({
       fired: drawTrigger(record),
+      by: by?.name,
       started: startedAt === null ? '' : `${formatMoment(startedAt)}, took ${runTime(record, Date.now())}`,
       outcome: outcomeOf(record),
       parent: parentRunId,
@@ -146,7 +147,8 @@ function drawRunEvent(event: RunEvent, refs: Map<string, string>, style: Style):
     case 'run.start': {
       const { run: started } = event;
       refs.set(started.runId, started.ref);
-      const text = `▶ ${drawTrigger(started)}  ${style('dim', started.runId)}`;
+      const { by } = started;
+      const text = `▶ ${drawTrigger(started)}${by === undefined ? '' : ` by ${by.name}`}  ${style('dim', started.runId)}`;
       return line(started.startedAt ?? started.queuedAt, started.ref, text);
     }
     case 'node.end':
