@@ -36,7 +36,15 @@ import { put } from './bridge/upload.js';
   const settingsUrl = `${root}/_apps/${appId}/settings`;
   /** The page has no page key, and is on the way to get it. */
   let leaving = false;
-  const { knobs = [], prefs = {}, settings = {}, versionId, visitor = false } = loadSettings();
+  const {
+    knobs = [],
+    prefs = {},
+    settings = {},
+    versionId,
+    visitor = false,
+    guest = false,
+    user = null,
+  } = loadSettings();
   /** What the page shows, so that it hears of another one that came while it followed no stream. */
   const version = shown ?? versionId;
   window.svc ??= {};
@@ -73,7 +81,10 @@ import { put } from './bridge/upload.js';
     if (answer.error.code === 'UNAUTHORIZED') {
       connection.refused(answer.byHost);
       // The gateway's own message is for programs, which have a token.
-      answer.error.message = svc.visitor ? 'Sign in to do this.' : 'Your session has ended. Sign in and try again.';
+      const ended = guest
+        ? 'The link by which you came here has ended.'
+        : 'Your session has ended. Sign in and try again.';
+      answer.error.message = svc.visitor ? 'Sign in to do this.' : ended;
     }
     throw new SvcError(response.status, answer.error);
   }
@@ -123,6 +134,26 @@ import { put } from './bridge/upload.js';
   /** Nobody is signed in, and the page is public: it may call what is public, and hears of no changes. */
   svc.visitor = visitor;
 
+  // ---- People --------------------------------------------------------------------------------------------------------
+
+  /** The person who has the page open, `{ id, name, email?, role }`, frozen; null where nobody with an account does. */
+  svc.user = user && Object.freeze(user);
+
+  /** Goes to where one signs in, and comes back. */
+  svc.signIn = () => {
+    const { href, target } = signIn();
+    window.open(href, target);
+  };
+
+  // A page of an app signs nobody out and shares nothing by itself: the console asks, in a tab of its own.
+  const atConsole = (view) => window.open(`/svc/#/${view}`, '_blank', 'noopener');
+
+  /** Shows the account of who is signed in, where one signs out. */
+  svc.signOut = () => atConsole('account');
+
+  /** Shows the dialog in which the app is shared with others. */
+  svc.share = () => atConsole(`apps/${appId}/settings?part=sharing&share`);
+
   // ---- Changes -------------------------------------------------------------------------------------------------------
 
   let source = null;
@@ -131,6 +162,8 @@ import { put } from './bridge/upload.js';
   let hiddenTimer;
   /** Something may have changed that the stream did not tell: what the page has read is told to be read again. */
   let missed = false;
+  /** The bar says that somebody may not use the app. */
+  let isRefused = false;
 
   /** Streams that go on until the one that took their place is open. */
   const replaced = [];
@@ -152,6 +185,8 @@ import { put } from './bridge/upload.js';
       retries = 0;
       if (missed) reset();
       missed = false;
+      if (isRefused) showStatus('online');
+      isRefused = false;
     });
     stream.on('change', (event) => emit({ type: 'change', ...JSON.parse(event.data) }));
     stream.on('reset', reset);
@@ -172,6 +207,9 @@ import { put } from './bridge/upload.js';
       if (stream.readyState === EventStream.CLOSED) {
         disconnect();
         retryTimer = setTimeout(connect, retryDelay(retries++));
+        // The role that let somebody in was taken away: a page that calls nothing would not show it.
+        isRefused = stream.refusal?.code === 'FORBIDDEN';
+        if (isRefused) showStatus('refused', stream.refusal.message);
       }
       // It does not tell what ended it.
       void connection.check();
@@ -236,7 +274,7 @@ import { put } from './bridge/upload.js';
   /** Whether calls can be taken at the moment: `online`, `offline` or `signed-out`. */
   svc.status = 'online';
 
-  const showStatus = createBar({ signIn, retry: () => void connection.check(), isVisitor: visitor });
+  const showStatus = createBar({ signIn, retry: () => void connection.check(), isVisitor: visitor, isGuest: guest });
 
   const connection = watchConnection(changed, { isVisitor: visitor });
 

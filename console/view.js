@@ -23,6 +23,7 @@ window.svc ??= {};
 const { svc } = window;
 svc.appId = described.app;
 svc.visitor = false;
+svc.user = null;
 svc.status = 'online';
 
 // ---- Calls -----------------------------------------------------------------------------------------------------------
@@ -109,6 +110,9 @@ const unsupported = (what) => async () => {
 };
 svc.upload = unsupported('Files cannot be added');
 svc.fetch = unsupported('Nothing can be fetched');
+svc.signIn = unsupported('Nobody signs in');
+svc.signOut = unsupported('Nobody signs out');
+svc.share = unsupported('Nothing is shared');
 svc.url = (address) => address;
 showFiles(host, described.app);
 

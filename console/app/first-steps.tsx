@@ -47,8 +47,8 @@ export function FirstSteps({ app }: { app: AppDetail }) {
     ask: ['Ask an agent', 'Talk about it, with its page beside.', hrefOf(['apps', app.id, 'chat'])],
     share: [
       'Share it',
-      'Visitors, and tokens for programs.',
-      hrefOf(['apps', app.id, 'settings'], { part: 'visibility' }),
+      'With a person, a group, or everyone.',
+      hrefOf(['apps', app.id, 'settings'], { part: 'sharing' }),
     ],
   };
   return (

@@ -7,6 +7,11 @@ const TEXTS = {
   offline: 'No connection. What is on this page stays, but nothing is stored until the connection is back.',
   'signed-out': 'You are signed out. What is on this page stays.',
 };
+const FOR_GUESTS = {
+  ...TEXTS,
+  'signed-out':
+    'The link by which you came here has ended. What is on this page stays. Ask whoever sent it for another one.',
+};
 const FOR_VISITORS = { ...TEXTS, 'signed-out': 'Sign in to use this. What is on this page stays.' };
 
 /** In a tree of its own: the app's styles do not reach it, nor its the app's. Of the page it takes whether it is light or dark. */
@@ -31,9 +36,11 @@ const MARKUP = `
 
 /**
  * `signIn()` gives `{ href, target }` of the moment, `retry()` looks for the connection. While the bar is there, its height is
- * in the page's `--svc-bar`, for what is fixed to the bottom of the window. `isVisitor`: nobody has been signed in here.
+ * in the page's `--svc-bar`, for what is fixed to the bottom of the window. `isVisitor`: nobody has been signed in here;
+ * `isGuest`: who is here came by a link.
  */
-export function createBar({ signIn, retry, isVisitor }) {
+export function createBar({ signIn, retry, isVisitor, isGuest }) {
+  const texts = isVisitor ? FOR_VISITORS : isGuest ? FOR_GUESTS : TEXTS;
   let host = null;
   let shown = 'online';
   let leaving;
@@ -78,6 +85,12 @@ export function createBar({ signIn, retry, isVisitor }) {
     if (host && host.parentNode !== home) home.append(host);
   }
 
+  function newsAfter(before) {
+    if (before === 'refused') return 'You may use this again.';
+    if (before === 'offline') return 'Connected again.';
+    return isVisitor ? 'Signed in.' : 'Signed in again.';
+  }
+
   /** A frame that may open no tabs says nothing about it. */
   function tellAddress() {
     if (parent === window) return;
@@ -85,8 +98,8 @@ export function createBar({ signIn, retry, isVisitor }) {
       `Sign in in the new tab, then come back: what is on this page stays. If no tab opened, go to ${location.href}`;
   }
 
-  /** `status` is `online`, `offline` or `signed-out`. */
-  return function show(status) {
+  /** `status` is `online`, `offline` or `signed-out`, or `refused`, for the reason `why`. */
+  return function show(status, why = '') {
     const before = shown;
     shown = status;
     clearTimeout(leaving);
@@ -100,9 +113,7 @@ export function createBar({ signIn, retry, isVisitor }) {
     button.hidden = status !== 'offline';
     if (!link.hidden) Object.assign(link, signIn());
     if (hadFocus) [link, button, focused].find((element) => element && !element.hidden)?.focus();
-    const texts = isVisitor ? FOR_VISITORS : TEXTS;
-    const message =
-      texts[status] ?? (before === 'offline' ? 'Connected again.' : isVisitor ? 'Signed in.' : 'Signed in again.');
+    const message = status === 'refused' ? `${why} What is on this page stays.` : (texts[status] ?? newsAfter(before));
     // A screen reader announces what changes in an element that is there already.
     setTimeout(() => {
       if (shown === status) text.textContent = message;

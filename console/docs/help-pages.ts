@@ -10,6 +10,8 @@ export const DOCUMENTS: readonly (readonly [name: string, title: string])[] = [
   ['app-guide', "App author's guide"],
   ['files', 'Files of apps'],
   ['public-apps', 'Public apps'],
+  ['people', 'People'],
+  ['sign-in', 'Providers and proxies'],
   ['testing-apps', 'Testing apps'],
   ['handler-rules', 'Handler rules'],
   ['cli', 'Command line'],
@@ -41,6 +43,8 @@ const OF_APP: Record<string, Help> = {
 const OF_PLACE: Record<string, Help> = {
   automations: ['automations'],
   runs: ['automations', 'history'],
+  people: ['people'],
+  account: ['people', 'signing-in-and-out'],
   system: ['operations'],
   'system/backups': ['backup'],
   'system/insights': ['agents', 'what-it-costs'],

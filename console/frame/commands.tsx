@@ -8,7 +8,7 @@ import { restartApp } from '../app/restart-app.ts';
 import { runNow, toggled } from '../automations/automation-parts.tsx';
 import { documentHref } from '../docs/help-pages.ts';
 import { gateway as client } from '../gateway.ts';
-import type { GatewayState } from '../gateway-state.tsx';
+import { type GatewayState, isOwners, makesApps, manages } from '../gateway-state.tsx';
 import { NewApp, type Way } from '../home/new-app.tsx';
 import { chooseTheme, readTheme, type Theme } from '../theme.ts';
 import { notify } from '../ui/notice.tsx';
@@ -35,14 +35,15 @@ const THEMES: readonly [Theme, string][] = [
 /** In the order in which they are shown while nothing is typed. */
 export function commandsOf(context: CommandContext): Entry[] {
   const { gateway, signOut, app: shown } = context;
-  const { apps = [], isShared } = gateway;
+  const { apps = [] } = gateway;
   const rank = ({ id, status }: AppRecord) =>
     id === shown ? 0 : status === 'quarantined' || status === 'damaged' ? 1 : 2;
   const sorted = [...apps].sort((a, b) => rank(a) - rank(b));
   const urgent = sorted.filter((app) => rank(app) < 2);
   return [
-    ...(isShared ? [] : urgent.flatMap((app) => ofApp(app, context))),
-    ...(isShared ? [] : ofGateway(context)),
+    ...urgent.flatMap((app) => (manages(gateway, app) ? ofApp(app, context) : [])),
+    ...(makesApps(gateway) ? ofNewApps(context) : []),
+    ...(isOwners(gateway) ? [BACKUP] : []),
     command('reload', 'Reload', 'This page', 'refresh', () => location.reload()),
     ...THEMES.filter(([theme]) => theme !== readTheme()).map(([theme, text]) =>
       command(`theme ${theme}`, text, 'Console', 'change colours dark mode light mode auto', () => chooseTheme(theme)),
@@ -56,11 +57,14 @@ export function commandsOf(context: CommandContext): Entry[] {
       addressOf('GET /svc/_openapi.json'),
     ),
     ...(signOut === null ? [] : [command('sign out', 'Sign out', 'Console', 'log out leave', signOut)]),
-    ...sorted.flatMap((app) => (isShared ? pageOf(app) : urgent.includes(app) ? [] : ofApp(app, context))),
+    ...sorted.flatMap((app) => {
+      if (!manages(gateway, app)) return pageOf(app);
+      return urgent.includes(app) ? [] : ofApp(app, context);
+    }),
   ];
 }
 
-function ofGateway({ ask, templates }: CommandContext): Entry[] {
+function ofNewApps({ ask, templates }: CommandContext): Entry[] {
   const newApp = (key: string, text: string, first: Way, template?: string) =>
     command(key, text, template === undefined ? 'Gateway' : 'Template', 'make create add archive zip upload url', () =>
       ask((close) => <NewApp first={first} template={template} onClose={close} />),
@@ -70,11 +74,6 @@ function ofGateway({ ask, templates }: CommandContext): Entry[] {
     newApp('new blank', 'New blank app', 'blank'),
     newApp('new archive', 'New app from a file', 'import'),
     newApp('new address', 'New app from an address', 'address'),
-    command('backup', 'Back up now', 'System', 'take make a backup save', async () => {
-      go(hrefOf(['system', 'backups']));
-      await client.call('POST /svc/_backups/files');
-      notify('The backup is being made.');
-    }),
     ...templates.map(({ id, name }) => newApp(`new ${id}`, `New app from ${name}`, 'template', id)),
   ];
 }
@@ -121,4 +120,10 @@ const command = (key: string, text: string, aside: string, also: string, act: ()
 
 const link = (key: string, text: string, aside: string, also: string, href: string): Entry => ({
   ...{ key: `do ${key}`, text, aside, also, href },
+});
+
+const BACKUP: Entry = command('backup', 'Back up now', 'System', 'take make a backup save', async () => {
+  go(hrefOf(['system', 'backups']));
+  await client.call('POST /svc/_backups/files');
+  notify('The backup is being made.');
 });

@@ -1,17 +1,17 @@
 /** The frame around every view: navigation, the state of the gateway, and the command palette. */
 import type { ComponentChildren } from 'preact';
-import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
+import { useCallback, useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import type { AppRecord } from '../../protocol/answer-types.ts';
 import type { DescribedApp } from '../../protocol/routes/apps/tools-rows.ts';
-import type { SystemStatus } from '../../protocol/routes/operations/system-rows.ts';
 import { type Address, hrefOf, useAddress } from '../address.ts';
 import { helpAbout } from '../docs/help-pages.ts';
 import { GatewayError, gateway } from '../gateway.ts';
-import { GatewayContext, type GatewayState } from '../gateway-state.tsx';
+import { GatewayContext, type GatewayState, isOwners } from '../gateway-state.tsx';
 import { isDiskNearlyFull } from '../home/attention.tsx';
 import { Home } from '../home/home.tsx';
+import { FreshSignIn } from '../people/account/fresh-sign-in.tsx';
 import { usePolled } from '../polled.ts';
-import { type Session, signOut } from '../session.ts';
+import { readSession, type Session, signOut } from '../session.ts';
 import { sample } from '../system/samples.ts';
 import { MintedElsewhere } from '../ui/minted.tsx';
 import { Notices, notifyProblem } from '../ui/notice.tsx';
@@ -26,29 +26,32 @@ const AppView = lazy(async () => (await import('../app/app.tsx')).AppView);
 const AutomationsView = lazy(async () => (await import('../automations/automations.tsx')).AutomationsView);
 const RunsView = lazy(async () => (await import('../runs/runs.tsx')).RunsView);
 const DocsView = lazy(async () => (await import('../docs/docs.tsx')).DocsView);
+const PeopleView = lazy(async () => (await import('../people/people.tsx')).PeopleView);
+const AccountView = lazy(async () => (await import('../people/account/account.tsx')).AccountView);
 const SystemView = lazy(async () => (await import('../system/system.tsx')).SystemView);
 
 const PLACES = [
   { id: '', text: 'Apps', icon: 'M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13 13h7v7h-7z' },
   { id: 'automations', text: 'Automations', icon: 'M12 4a8 8 0 1 1 0 16a8 8 0 0 1 0-16M12 8v4l3 2' },
   { id: 'runs', text: 'Runs', icon: 'M4 6h10M4 12h16M4 18h7' },
+  { id: 'people', text: 'People', icon: 'M12 5a3.5 3.5 0 1 1 0 7a3.5 3.5 0 0 1 0-7M5 20a7 7 0 0 1 14 0' },
   { id: 'system', text: 'System', icon: 'M5 5h14v5H5zM5 14h14v5H5zM8 7.5h.01M8 16.5h.01' },
 ] as const;
 
 /** A process that is not needed now. */
 const RESTING = new Set(['stopped', 'idle']);
 
-type Read = { apps: AppRecord[]; system: SystemStatus | undefined; isShared: boolean };
+type Read = Pick<GatewayState, 'system' | 'isShared'> & { apps: AppRecord[] };
 
-/** At an address that apps share, nothing is administered: there the list comes from the apps’ own descriptions. */
+/** At an address that apps share nothing is administered: there the list comes from the apps’ own descriptions. */
 let isShared = false;
 
-async function readGateway(signal: AbortSignal): Promise<Read> {
+async function readGateway(person: GatewayState['person'], signal: AbortSignal): Promise<Read> {
   if (!isShared) {
     try {
       const [apps, system] = await Promise.all([
         gateway.all('GET /svc/_apps', {}, ({ id }) => ({ after: id }), { signal }),
-        gateway.call('GET /svc/_system', {}, { signal }),
+        isOwners({ isShared, person }) ? gateway.call('GET /svc/_system', {}, { signal }) : undefined,
       ]);
       return { apps, system, isShared };
     } catch (error) {
@@ -84,7 +87,13 @@ export function Frame({ session, onSignedOut }: { session: Session | null; onSig
   const address = useAddress();
   const [isSearching, setSearching] = useState(false);
   const [dialog, setDialog] = useState<((close: () => void) => ComponentChildren) | null>(null);
-  const { value, error, reload } = usePolled(readGateway, 'gateway');
+  const [person, setPerson] = useState(session?.person ?? null);
+  useEffect(() => setPerson(session?.person ?? null), [session]);
+  const { value, error, reload } = usePolled((signal) => readGateway(person, signal), `gateway ${person?.id}`);
+  const reloadAll = useCallback(() => {
+    reload();
+    readSession().then((read) => setPerson(read?.person ?? null), notifyProblem);
+  }, [reload]);
   // Charts begin when the console is opened, not when they are first shown.
   if (value?.system) sample(value.system);
   const state: GatewayState = {
@@ -92,9 +101,12 @@ export function Frame({ session, onSignedOut }: { session: Session | null; onSig
     system: value?.system,
     error,
     isShared: value?.isShared ?? false,
+    person,
+    hasPeople: session?.people ?? true,
+    ways: session?.ways,
     consoleAddress: session?.console ?? `http://svc.localhost${location.port && `:${location.port}`}/svc/`,
     hasSessions: session !== null,
-    reload,
+    reload: reloadAll,
   };
 
   // Before the first paint, so that no key press is lost.
@@ -108,14 +120,14 @@ export function Frame({ session, onSignedOut }: { session: Session | null; onSig
     return () => removeEventListener('keydown', pressed);
   }, []);
 
-  const title = titleOf(address, state.apps ?? [], state.isShared);
+  const title = titleOf(address, state);
   useEffect(() => {
     document.title = title;
   }, [title]);
 
   const leave = session === null ? null : () => signOut().then(onSignedOut);
   const [place = ''] = address.parts;
-  const places = state.isShared ? PLACES.slice(0, 1) : PLACES;
+  const places = isOwners(state) ? PLACES.filter(({ id }) => id !== 'people' || session !== null) : PLACES.slice(0, 1);
   return (
     <GatewayContext.Provider value={state}>
       <button type="button" class="skip" onClick={() => document.getElementById('content')?.focus()}>
@@ -155,6 +167,7 @@ export function Frame({ session, onSignedOut }: { session: Session | null; onSig
           <div class="side-end">
             <Health state={state} />
             <ThemeChoice />
+            {leave && <AccountLink state={state} isHere={place === 'account'} />}
             {leave && (
               <Button class="small" onClick={() => void leave().catch(notifyProblem)}>
                 Sign out
@@ -171,18 +184,27 @@ export function Frame({ session, onSignedOut }: { session: Session | null; onSig
         <Palette ask={(shown) => setDialog(() => shown)} signOut={leave} onClose={() => setSearching(false)} />
       )}
       {dialog?.(() => setDialog(null))}
+      <FreshSignIn />
       <Notices />
     </GatewayContext.Provider>
   );
 }
 
+/** The administrator has programs to see there, but at an address that all apps share there is nothing. */
+function AccountLink({ state: { person, isShared }, isHere }: { state: GatewayState; isHere: boolean }) {
+  if (person === null && isShared) return null;
+  return (
+    <a href={hrefOf(['account'])} aria-current={isHere ? 'page' : undefined}>
+      {person?.name ?? 'Account'}
+    </a>
+  );
+}
+
 /** The title of the browser's tab, which its history and bookmarks show too. */
-function titleOf({ parts }: Address, apps: readonly AppRecord[], isShared: boolean): string {
+function titleOf({ parts }: Address, state: GatewayState): string {
   const [place, first, second] = parts;
-  const places = [
-    ...placesOf(place === 'apps' ? apps.filter(({ id }) => id === first) : [], isShared),
-    ...DOCUMENT_ENTRIES,
-  ];
+  const apps = place === 'apps' ? state.apps?.filter(({ id }) => id === first) : [];
+  const places = [...placesOf({ ...state, apps }), ...DOCUMENT_ENTRIES];
   const name =
     places.find(({ key }) => key === hrefOf(parts))?.text ??
     (place === 'automations' && second !== undefined ? `${first}/${second}` : place === 'runs' ? 'Run' : undefined);
@@ -201,6 +223,8 @@ function View({ address }: { address: Address }) {
   if (place === 'automations') return <AutomationsView address={address} />;
   if (place === 'runs') return <RunsView address={address} />;
   if (place === 'docs') return <DocsView address={address} />;
+  if (place === 'people') return <PeopleView />;
+  if (place === 'account') return <AccountView />;
   if (place === 'system') return <SystemView address={address} />;
   return (
     <Empty title="There is nothing at this address" whole>
@@ -220,9 +244,9 @@ function Icon({ path }: { path: string }) {
 }
 
 /** The most serious problem that is known, as a link to it. */
-function Health({ state: { apps, system, error, isShared } }: { state: GatewayState }) {
+function Health({ state: { apps, system, error } }: { state: GatewayState }) {
   if (error) return <State state="lost" text={error.message} />;
-  if (isShared || system === undefined) return null;
+  if (system === undefined) return null;
   const down = system.processes.find(({ state }) => state !== 'running' && !RESTING.has(state));
   if (down) {
     return (

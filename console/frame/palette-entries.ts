@@ -1,8 +1,8 @@
 /** What the palette can find, and which of it fits the words that were typed. */
-import type { AppRecord } from '../../protocol/answer-types.ts';
 import { hrefOf } from '../address.ts';
-import { APP_VIEWS, SHARED_VIEWS } from '../app/views.ts';
+import { viewsOf } from '../app/views.ts';
 import { DOCUMENTS } from '../docs/help-pages.ts';
+import { type GatewayState, isOwners } from '../gateway-state.tsx';
 
 /** `also` is found by, and not shown; `isNear` is about what is on the screen. An entry is a link, or does something. */
 export type Entry = { key: string; text: string; aside: string; also?: string; isNear?: boolean } & (
@@ -61,14 +61,16 @@ export const DOCUMENT_ENTRIES: readonly Entry[] = DOCUMENTS.map(([name, title]) 
   also: 'documentation guide manual',
 }));
 
-/** The places of the gateway, and the apps with their views; at a shared address only what it has. */
-export function placesOf(apps: readonly AppRecord[], isShared: boolean): Entry[] {
+/** The places of the gateway, and the apps with their views: those that who is here may see. */
+export function placesOf(state: Pick<GatewayState, 'apps' | 'isShared' | 'person'>): Entry[] {
   const places = [
     place('Apps', 'Gateway'),
     place('Automations', 'Gateway', 'automations'),
     place('Calendar', 'Automations', 'automations', 'calendar'),
     place('New automation', 'Automations', 'automations', 'new'),
     place('Runs', 'Gateway', 'runs'),
+    place('People', 'Gateway', 'people'),
+    place('Your account', 'Gateway', 'account'),
     place('System', 'Gateway', 'system'),
     place('Insights', 'System', 'system', 'insights'),
     place('Notices', 'System', 'system', 'notices'),
@@ -77,14 +79,18 @@ export function placesOf(apps: readonly AppRecord[], isShared: boolean): Entry[]
     place('Trash', 'System', 'system', 'trash'),
     place('Audit', 'System', 'system', 'audit'),
   ];
-  const views = APP_VIEWS.filter(({ id }) => !isShared || SHARED_VIEWS.has(id));
+  const { apps = [] } = state;
   return [
-    ...places.slice(0, isShared ? 1 : undefined),
-    ...apps.flatMap(({ id, name }) => [
-      ...(isShared ? [] : [place(name, id, 'apps', id)]),
-      ...views
-        .filter((view) => view.id !== 'overview')
-        .map((view) => place(`${name}: ${view.text}`, id, 'apps', id, view.id)),
-    ]),
+    ...places.slice(0, isOwners(state) ? undefined : 1),
+    ...apps.flatMap((app) => {
+      const { id, name } = app;
+      const views = viewsOf(state, app);
+      return [
+        ...(views[0]?.id === 'overview' ? [place(name, id, 'apps', id)] : []),
+        ...views
+          .filter((view) => view.id !== 'overview')
+          .map((view) => place(`${name}: ${view.text}`, id, 'apps', id, view.id)),
+      ];
+    }),
   ];
 }

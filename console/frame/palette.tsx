@@ -4,7 +4,7 @@ import type { AutomationRow, TemplateRow } from '../../protocol/answer-types.ts'
 import { go, useAddress } from '../address.ts';
 import { readAutomations } from '../automations/read-automation.ts';
 import { gateway as client } from '../gateway.ts';
-import { useGateway } from '../gateway-state.tsx';
+import { isOwners, useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';
 import { notifyProblem } from '../ui/notice.tsx';
 import { plural } from '../words.ts';
@@ -33,14 +33,15 @@ type PaletteProps = Pick<CommandContext, 'ask' | 'signOut'> & { onClose: () => v
 
 export function Palette({ ask, signOut, onClose }: PaletteProps) {
   const gateway = useGateway();
-  const { apps = [], isShared } = gateway;
+  const { apps = [] } = gateway;
+  const isAll = isOwners(gateway);
   const { parts } = useAddress();
   const [sought, setSought] = useState('');
   /** The key of the entry that Enter takes; it stays the chosen one when others come. */
   const [chosenKey, choose] = useState<string>();
   const { value: lists = NONE } = usePolled(
-    async (signal) => (isShared ? NONE : await readLists(signal)),
-    `palette ${isShared}`,
+    async (signal) => (isAll ? await readLists(signal) : NONE),
+    `palette ${isAll}`,
     0,
   );
   const dialog = useRef<HTMLDialogElement>(null);
@@ -55,9 +56,9 @@ export function Palette({ ask, signOut, onClose }: PaletteProps) {
   const closed = () => dialog.current !== null && onClose();
   const app = parts[0] === 'apps' ? parts[1] : undefined;
   const words = wordsOf(sought);
-  const places = useMemo(() => placesOf(apps, isShared), [apps, isShared]);
+  const places = useMemo(() => placesOf(gateway), [gateway]);
   const commands = commandsOf({ gateway, ...lists, app, ask, signOut });
-  const runs = useFoundRuns(sought, isShared ? null : { apps, automations: lists.automations });
+  const runs = useFoundRuns(sought, isAll ? { apps, automations: lists.automations } : null);
   const groups: Group[] = [
     ...ordered(
       [
@@ -65,7 +66,7 @@ export function Palette({ ask, signOut, onClose }: PaletteProps) {
         { name: 'Commands', entries: matching(commands, words, SHOWN.commands) },
         {
           name: 'Documents',
-          entries: words.length === 0 || isShared ? [] : matching(DOCUMENT_ENTRIES, words, SHOWN.documents),
+          entries: words.length === 0 ? [] : matching(DOCUMENT_ENTRIES, words, SHOWN.documents),
         },
       ],
       words,
@@ -110,7 +111,7 @@ export function Palette({ ask, signOut, onClose }: PaletteProps) {
         aria-controls={`${id}-found`}
         aria-autocomplete="list"
         aria-activedescendant={found.length > 0 ? optionId(chosen) : undefined}
-        placeholder={isShared ? 'Search apps and commands' : 'Search apps, runs and commands'}
+        placeholder={isAll ? 'Search apps, runs and commands' : 'Search apps and commands'}
         autocomplete="off"
         spellcheck={false}
         value={sought}

@@ -3,10 +3,12 @@ import { useMemo, useState } from 'preact/hooks';
 import type { AppRecord } from '../../protocol/answer-types.ts';
 import { route } from '../../protocol/http/addresses.ts';
 import { hrefOf } from '../address.ts';
-import { useGateway } from '../gateway-state.tsx';
+import { chats } from '../app/views.ts';
+import { isOwners, makesApps, manages, useGateway } from '../gateway-state.tsx';
 import { Button, Empty, Loading, Problem, State, Tile } from '../ui/parts.tsx';
 import { plural } from '../words.ts';
 import { Attention } from './attention.tsx';
+import { FirstAccount } from './first-account.tsx';
 import { NewApp } from './new-app.tsx';
 
 /** Drawn at once; more follow when they are asked for or looked for. */
@@ -15,7 +17,8 @@ const SHOWN = 120;
 const MANY = 30;
 
 export function Home() {
-  const { apps, error, reload, isShared } = useGateway();
+  const state = useGateway();
+  const { apps, error, reload, isShared } = state;
   const [sought, setSought] = useState('');
   const [isMaking, setMaking] = useState(false);
   const [shown, setShown] = useState(SHOWN);
@@ -36,14 +39,15 @@ export function Home() {
               onInput={({ currentTarget }) => setSought(currentTarget.value)}
             />
           )}
-          {!isShared && (
+          {makesApps(state) && (
             <Button kind="primary" onClick={() => setMaking(true)}>
               New app
             </Button>
           )}
         </span>
       </header>
-      {!isShared && <Attention apps={apps} />}
+      {isOwners(state) && !state.hasPeople && <FirstAccount />}
+      {isOwners(state) && <Attention apps={apps} />}
       {apps.length === 0 ? (
         <NoApps />
       ) : (
@@ -76,8 +80,13 @@ function matching(apps: readonly AppRecord[], sought: string): readonly AppRecor
 }
 
 function NoApps() {
-  const { isShared } = useGateway();
-  if (isShared) return <Empty title="No apps yet" />;
+  const state = useGateway();
+  if (!makesApps(state))
+    return (
+      <Empty title="No apps yet">
+        {state.person !== null && <p>Nobody has shared one with you. Ask who invited you.</p>}
+      </Empty>
+    );
   return (
     <Empty title="No apps yet">
       <p>An app is a folder: a manifest, handlers, a page. Start from a template with “New app”, or push your own:</p>
@@ -120,7 +129,8 @@ function Shared() {
 }
 
 function AppCard({ app }: { app: AppRecord }) {
-  const { isShared } = useGateway();
+  const state = useGateway();
+  const isManaged = manages(state, app);
   const counts = [plural(app.queries + app.actions, 'tool')];
   if (app.automations > 0) counts.push(plural(app.automations, 'automation'));
   if (app.public) counts.push('open to visitors');
@@ -130,7 +140,7 @@ function AppCard({ app }: { app: AppRecord }) {
       <Tile {...app} />
       <div class="app-title">
         <h2>
-          <a href={isShared ? page : hrefOf(['apps', app.id])}>{app.name}</a>
+          <a href={isManaged ? hrefOf(['apps', app.id]) : page}>{app.name}</a>
         </h2>
         <p class="hint">
           <code>{app.id}</code> {app.version && `v${app.version}`}
@@ -144,14 +154,16 @@ function AppCard({ app }: { app: AppRecord }) {
         </p>
         {app.activeVersion !== null && (
           <span class="app-links">
-            {isShared && app.queries + app.actions > 0 && (
+            {!isManaged && app.queries + app.actions > 0 && (
               <a href={hrefOf(['apps', app.id, 'tools'])} aria-label={`Tools of ${app.name}`}>
                 Tools
               </a>
             )}
-            <a class="app-chat" href={hrefOf(['apps', app.id, 'chat'])} aria-label={`Chat about ${app.name}`}>
-              Chat
-            </a>
+            {chats(app) && (
+              <a class="app-chat" href={hrefOf(['apps', app.id, 'chat'])} aria-label={`Chat about ${app.name}`}>
+                Chat
+              </a>
+            )}
             <a class="app-open" href={page} aria-label={`Open ${app.name}`}>
               Open
             </a>

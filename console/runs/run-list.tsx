@@ -100,7 +100,7 @@ function RunRow({ run }: { run: ShownRun | RunRecord }) {
         <State state={run.state} />
         <b>{nameOfRun(run)}</b>
         <span class={`run-outcome ${run.error ? 'problem' : 'hint'}`}>{outcomeOf(run)}</span>
-        <span class="hint wide">{run.trigger.kind}</span>
+        <span class="hint wide">{run.by ? `${run.trigger.kind}, ${run.by.name}` : run.trigger.kind}</span>
         <span class="hint wide number">{run.endedAt && run.startedAt ? took(run.endedAt - run.startedAt) : ''}</span>
         <time class="hint number" title={clock(at)}>
           {ago(at)}

@@ -110,6 +110,7 @@ function factsOf(run: RunRecord): [string, string | preact.JSX.Element][] {
   const { inputTokens, outputTokens, costUsd } = run.usage;
   const facts: [string, string | preact.JSX.Element][] = [
     ['Fired by', firedBy(run)],
+    ...(run.by ? [['Person', run.by.name] satisfies [string, string]] : []),
     ['Queued', clock(run.queuedAt)],
   ];
   if (run.startedAt !== null) {

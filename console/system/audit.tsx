@@ -43,19 +43,21 @@ export function AuditView() {
               <th>Who</th>
               <th>What</th>
               <th>Target</th>
-              <th class="wide">Detail</th>
+              <th>Detail</th>
             </tr>
           </thead>
           <tbody>
             {entries.map(({ id, at, actor, action, target, detail }) => (
               <tr key={id}>
-                <td title={clock(at)}>{ago(at)}</td>
+                <td class="audit-time" title={clock(at)}>
+                  {ago(at)}
+                </td>
                 <td>{actorWords(actor)}</td>
                 <td title={AUDIT_ACTIONS[action]}>
                   <code>{action}</code>
                 </td>
                 <td>{target !== null && <code>{target}</code>}</td>
-                <td class="wide hint">{detailWords(detail)}</td>
+                <td class="hint">{detailWords(detail)}</td>
               </tr>
             ))}
           </tbody>

@@ -13,9 +13,9 @@ type Children = { children?: ComponentChildren };
 
 type TileProps = Pick<AppRecord, 'id' | 'name'> & { icon?: true | undefined; activeVersion?: string | null };
 
-/** A gateway that is busy may refuse a picture: it is asked for again so many times, after so long. */
-const PICTURE_TRIES = 3;
-const PICTURE_RETRY_MS = 5000;
+/** A gateway that is busy may refuse a picture: it is asked for again so many times, first after so long, then after twice as long. */
+const PICTURE_RETRIES = 6;
+const PICTURE_RETRY_MS = 2000;
 
 /** The picture of an app, or its letter in a colour of its own. */
 export function Tile({ id, name, icon, activeVersion = null }: TileProps) {
@@ -35,8 +35,8 @@ function Picture({ address, letter }: { address: string; letter: VNode }) {
   const [failures, setFailures] = useState(0);
   const [isBroken, setBroken] = useState(false);
   useEffect(() => {
-    if (failures === 0 || failures >= PICTURE_TRIES) return;
-    const again = setTimeout(() => setBroken(false), PICTURE_RETRY_MS);
+    if (failures === 0 || failures > PICTURE_RETRIES) return;
+    const again = setTimeout(() => setBroken(false), PICTURE_RETRY_MS * 2 ** (failures - 1));
     return () => clearTimeout(again);
   }, [failures]);
   const failed = () => {

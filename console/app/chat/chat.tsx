@@ -4,7 +4,7 @@ import { useEffect, useReducer, useRef, useState } from 'preact/hooks';
 import { route } from '../../../protocol/http/addresses.ts';
 import { go, hrefOf } from '../../address.ts';
 import { GatewayError, SIGNED_IN } from '../../gateway.ts';
-import { useGateway } from '../../gateway-state.tsx';
+import { type GatewayState, isOwn, manages, useGateway } from '../../gateway-state.tsx';
 import { Minted } from '../../ui/minted.tsx';
 import { Choice, PageFrame, Pressed } from '../../ui/page-frame.tsx';
 import { Button, Confirm, Dialog, Loading } from '../../ui/parts.tsx';
@@ -36,9 +36,15 @@ function nameIn(query: URLSearchParams): ConversationName | null {
   return null;
 }
 
-/** Reads the list of conversations first. An address that names none then gets the latest one. */
+/** The one that who is signed in used last, or a new one. */
+function latest({ all }: Conversations, state: GatewayState): ConversationName {
+  return all.find(({ by }) => isOwn(state, by)) ?? { kind: 'window', id: newId() };
+}
+
+/** Reads the list of conversations first. An address that names none then gets the latest one of who is signed in. */
 export function ChatView(props: AppViewProps) {
   const { app, address } = props;
+  const state = useGateway();
   const conversation = nameIn(address.query);
   /** The id of one whose kind is not known, as a run names it. */
   const sought = address.query.get('talk');
@@ -66,8 +72,8 @@ export function ChatView(props: AppViewProps) {
   }, [app.id, app.backend]);
   useEffect(() => {
     if (conversations && !conversation) {
-      const named = conversations.all.find(({ id }) => id === sought) ?? conversations.all[0];
-      go(hrefTo(app.id, named ?? { kind: 'window', id: newId() }), { replace: true });
+      const named = conversations.all.find(({ id }) => id === sought) ?? latest(conversations, state);
+      go(hrefTo(app.id, named), { replace: true });
     }
   });
   if (problem)
@@ -90,7 +96,8 @@ type ChatProps = AppViewProps & { conversations: Conversations; conversation: Co
 function Chat({ app, conversations, conversation }: ChatProps) {
   const [, draw] = useReducer((count: number) => count + 1, 0);
   const drawn = () => draw(undefined);
-  const { isShared } = useGateway();
+  const state = useGateway();
+  const isManaged = manages(state, app);
   const hasCode = app.backend === 'git';
   const known = conversations.find(conversation);
   const [freshMode, setFreshMode] = useState<Mode>(conversation.kind === 'conversation' ? 'full' : 'data');
@@ -231,7 +238,7 @@ function Chat({ app, conversations, conversation }: ChatProps) {
             </Pressed>
           </Choice>
         )}
-        {!isShared && (
+        {isManaged && (
           <Button class="small" disabled={read?.name !== name} onClick={() => setOpen('secrets')}>
             Secrets
           </Button>
@@ -343,7 +350,7 @@ function Chat({ app, conversations, conversation }: ChatProps) {
           onClose={() => setOpen(null)}
           onDone={async () => {
             await conversations.remove(conversation);
-            begin(conversations.all[0] ?? { kind: 'window', id: newId() });
+            begin(latest(conversations, state));
             setTimeout(() => chosen.current?.focus());
           }}
         >
@@ -366,6 +373,7 @@ type WindowsProps = {
 
 /** The list of conversations, and what can be done with the one that is shown. */
 function Windows({ field, conversations, known, onChoose, onNew, onDelete }: WindowsProps) {
+  const { person } = useGateway();
   return (
     <div class="chat-windows">
       <select
@@ -382,6 +390,7 @@ function Windows({ field, conversations, known, onChoose, onNew, onDelete }: Win
         {!known && <option value="">New conversation</option>}
         {conversations.all.map((one) => (
           <option key={one.key} value={one.key}>
+            {one.by && one.by.id !== person?.id ? `${one.by.name}: ` : ''}
             {one.title || one.id}
           </option>
         ))}

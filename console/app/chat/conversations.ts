@@ -2,6 +2,7 @@
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
 import { type Request, requestOf } from '../../../protocol/http/client.ts';
 import type { RowIn } from '../../../protocol/routes/api.ts';
+import type { NamedPerson } from '../../../protocol/wire/handler-caller.ts';
 import { gateway } from '../../gateway.ts';
 
 /** What one request lists. */
@@ -14,13 +15,14 @@ const TURNS = 20;
 export type Kind = 'window' | 'conversation';
 export type Mode = 'data' | 'full';
 export type ConversationName = { kind: Kind; id: string };
-/** `adapter` is the agent that took its last turn; `updatedAt` in milliseconds since the epoch. */
+/** `adapter` is the agent that took its last turn; `updatedAt` in milliseconds since the epoch; `by` is whose it is. */
 export type Conversation = ConversationName & {
   key: string;
   mode: Mode;
   title: string;
   adapter: string | null;
   updatedAt: number;
+  by: NamedPerson | undefined;
 };
 
 export type AttachedFile = { sha256: string; name: string };
@@ -175,9 +177,9 @@ export class Conversations {
         : (await gateway.call('GET /_svc-conversations/apps/:id/sessions', sent)).map((row) => {
             return { ...row, id: row.conversationId, mode: 'full' as const };
           });
-    for (const { id, mode, title, adapter, updatedAt } of rows) {
+    for (const { id, mode, title, adapter, updatedAt, by } of rows) {
       const key = `${kind}/${id}`;
-      this.#known.set(key, { key, kind, id, mode, title: title ?? '', adapter, updatedAt });
+      this.#known.set(key, { key, kind, id, mode, title: title ?? '', adapter, updatedAt, by });
     }
     return rows.length < PAGE;
   }

@@ -1,6 +1,7 @@
 /** One turn of an agent as the console shows it: the message, what is known of the turn, and a line of what it is doing. */
 import { INSTALL_CLAUDE_CODE, type TurnEvent } from '../../../protocol/agents/agents.ts';
 import { type ToolBlock, Turn, type TurnState, toolInputText } from '../../../protocol/agents/turn.ts';
+import type { NamedPerson } from '../../../protocol/wire/handler-caller.ts';
 import type { AttachedFile, HistoryRow } from './conversations.ts';
 
 /** Of a tool's arguments in its head, and of a value below it. */
@@ -39,6 +40,8 @@ export class ShownTurn {
   readonly number = ++count;
   readonly message: string;
   readonly attached: readonly AttachedFile[];
+  /** Who wrote the message, where that is a person and known. */
+  readonly by: NamedPerson | undefined;
   readonly turn = new Turn();
   /** Null until the gateway has taken the message. */
   turnId: string | null;
@@ -53,12 +56,19 @@ export class ShownTurn {
       turnId = null,
       state = 'running',
       attached = [],
-    }: { turnId?: string | null; state?: TurnState; attached?: readonly AttachedFile[] } = {},
+      by,
+    }: {
+      turnId?: string | null;
+      state?: TurnState;
+      attached?: readonly AttachedFile[];
+      by?: NamedPerson | undefined;
+    } = {},
   ) {
     this.message = message;
     this.turnId = turnId;
     this.turn.state = state;
     this.attached = attached;
+    this.by = by;
   }
 
   say(text: string): void {

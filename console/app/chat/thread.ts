@@ -134,8 +134,8 @@ function turnsOf(rows: readonly HistoryRow[]): ShownTurn[] {
   const turns = new Map<string, ShownTurn>();
   for (const row of rows) {
     if (row.kind === 'user') {
-      const { turnId, text, state = 'running', attachments: attached = [] } = row;
-      turns.set(turnId, new ShownTurn(text, { turnId, state, attached }));
+      const { turnId, text, state = 'running', attachments: attached = [], by } = row;
+      turns.set(turnId, new ShownTurn(text, { turnId, state, attached, by }));
     } else if (turns.get(row.turnId)?.turn.state !== 'running') {
       turns.get(row.turnId)?.showRow(row);
     }

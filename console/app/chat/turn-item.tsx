@@ -1,6 +1,7 @@
 /** Draws one turn: the message, and below it the agent's text, thoughts, tools and questions. */
 import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks';
 import { chosenLabel, type QuestionBlock, type ToolBlock } from '../../../protocol/agents/turn.ts';
+import { useGateway } from '../../gateway-state.tsx';
 import { Button } from '../../ui/parts.tsx';
 import { AttachmentLinks } from './attachments.tsx';
 import { ADVICE, detailsOf, headOf, type ShownTurn } from './drawn-turn.ts';
@@ -19,6 +20,7 @@ type ItemProps = {
 
 export function TurnItem({ app, turn, answer, onDrawn, log }: ItemProps) {
   const { blocks, state } = turn.turn;
+  const { person } = useGateway();
   const [, draw] = useReducer((count: number) => count + 1, 0);
   useEffect(() => {
     turn.onChange = () => draw(undefined);
@@ -31,6 +33,7 @@ export function TurnItem({ app, turn, answer, onDrawn, log }: ItemProps) {
   useLayoutEffect(onDrawn);
   return (
     <li class="turn">
+      {turn.by && turn.by.id !== person?.id && <p class="writer">{turn.by.name}</p>}
       <p class="message">{turn.message}</p>
       {turn.attached.length > 0 && <AttachmentLinks app={app} files={turn.attached} />}
       {blocks.length > 0 && (

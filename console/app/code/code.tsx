@@ -2,6 +2,7 @@
 import { useState } from 'preact/hooks';
 import { go, hrefOf } from '../../address.ts';
 import { gateway } from '../../gateway.ts';
+import { isOwners, useGateway } from '../../gateway-state.tsx';
 import { usePolled } from '../../polled.ts';
 import { notify } from '../../ui/notice.tsx';
 import { Button, Confirm, Empty, Loading, Problem } from '../../ui/parts.tsx';
@@ -41,6 +42,7 @@ export function CodeView(props: AppViewProps) {
   const [refused, setRefused] = useState<readonly Finding[]>([]);
   const [place, setPlace] = useState<Place | null>(null);
   /** Counts the runs of the draft's tests; 0 while none is shown. */
+  const state = useGateway();
   const [tested, setTested] = useState(0);
   const href = (change: Record<string, string | undefined>) =>
     hrefOf(['apps', app.id, 'code'], { ...Object.fromEntries(query), line: undefined, column: undefined, ...change });
@@ -103,9 +105,11 @@ export function CodeView(props: AppViewProps) {
               >
                 Preview
               </a>
-              <Button class="small" onClick={() => setTested((count) => count + 1)}>
-                Run tests
-              </Button>
+              {isOwners(state) && (
+                <Button class="small" onClick={() => setTested((count) => count + 1)}>
+                  Run tests
+                </Button>
+              )}
               <Button class="small" onClick={() => setOpen('discard')}>
                 Discard
               </Button>

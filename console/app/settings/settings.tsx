@@ -1,8 +1,9 @@
-/** What an app is set to, what it keeps secret, who may use it by a token, and the ways to restart and remove it. */
+/** What an app is set to, who has it, what it keeps secret, who may use it by a token, and the ways to restart and remove it. */
 import { useEffect, useState } from 'preact/hooks';
 import { go, hrefOf } from '../../address.ts';
 import { gateway } from '../../gateway.ts';
-import { useGateway } from '../../gateway-state.tsx';
+import { isOwners, makesApps, useGateway } from '../../gateway-state.tsx';
+import { Sharing } from '../../people/sharing.tsx';
 import { notify } from '../../ui/notice.tsx';
 import { Button, Card, Confirm, Problem, State } from '../../ui/parts.tsx';
 import { useRestart } from '../restart-app.ts';
@@ -13,8 +14,9 @@ import { Knobs } from './knobs.tsx';
 import { Secrets } from './secrets.tsx';
 import { Tokens } from './tokens.tsx';
 
-/** `part` of the address is what is scrolled to: `secrets`. */
+/** `part` of the address is what is scrolled to: `secrets`. With `share` it asks with whom to share the app. */
 export function SettingsView({ app, address, reload }: AppViewProps) {
+  const state = useGateway();
   const part = address.query.get('part');
   useEffect(() => {
     if (part !== null) document.querySelector(`.settings > .${CSS.escape(part)}`)?.scrollIntoView();
@@ -28,10 +30,11 @@ export function SettingsView({ app, address, reload }: AppViewProps) {
           <Visibility key={`visitors ${app.public}`} app={app} onChanged={reload} />
         </>
       )}
+      <Sharing app={app.id} name={app.name} isAsked={address.query.has('share')} />
       <Secrets app={app.id} />
-      <Tokens app={app.id} />
+      {isOwners(state) && <Tokens app={app.id} />}
       <Restart app={app} onDone={reload} />
-      {app.activeVersion !== null && <Duplicate app={app} />}
+      {app.activeVersion !== null && makesApps(state) && <Duplicate app={app} />}
       <Remove app={app} />
     </div>
   );

@@ -82,8 +82,12 @@ test('an answer that is no stream is final, and a stream that was closed tells n
     [401, 'application/json'],
     [200, 'text/html'],
   ] as const) {
-    const { next } = await follow(t, [(response) => response.writeHead(status, { 'content-type': type }).end('{}')]);
+    const body = JSON.stringify({ isError: true, error: { code: 'FORBIDDEN', message: 'Not shared.' } });
+    const { stream, next } = await follow(t, [
+      (response) => response.writeHead(status, { 'content-type': type }).end(body),
+    ]);
     assert.deepEqual(await next(), ['error', EventStream.CLOSED]);
+    assert.equal(stream.refusal?.message, status === 401 ? 'Not shared.' : undefined);
   }
   let gone = () => {};
   const left = new Promise<void>((resolve) => {

@@ -6,6 +6,8 @@ import { chunksOf } from './chunks.ts';
 /** Of the page, before a script that watches its requests takes its place. */
 const { fetch: send } = globalThis;
 
+type Refusal = { code: string; message: string };
+
 /**
  * Dispatches `open`, `error`, and each event by its name as a MessageEvent. A lost connection it opens again by itself, with the
  * id of the last event; an answer that is no event stream is final.
@@ -16,6 +18,8 @@ export class EventStream extends EventTarget {
   static readonly CLOSED = 2;
 
   readyState: number = EventStream.CONNECTING;
+  /** The gateway's error that closed it; null where something else did. */
+  refusal: Refusal | null = null;
   readonly #closing = new AbortController();
 
   constructor(address: string) {
@@ -46,6 +50,8 @@ export class EventStream extends EventTarget {
       const response = await send(address, { headers, cache: 'no-store', signal }).catch(() => null);
       if (!response) return [];
       if (response.status !== 200 || !response.headers.get('content-type')?.startsWith('text/event-stream')) {
+        this.refusal = response.ok ? null : await errorOf(response);
+        signal.throwIfAborted();
         this.close();
         become(EventStream.CLOSED, 'error');
         return [];
@@ -68,4 +74,9 @@ export class EventStream extends EventTarget {
       // It was closed.
     }
   }
+}
+
+async function errorOf(response: Response): Promise<Refusal | null> {
+  const answer: { error?: Refusal } | null = await response.json().catch(() => null);
+  return answer?.error ?? null;
 }
