@@ -1,9 +1,10 @@
-/** Takes the pictures of the templates that the console shows: node --import tsx scripts/previews.ts, after a build. */
+/** Takes the pictures of the templates that the console shows, or of some: node --import tsx scripts/previews.ts [id…], after a build. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { startChromium } from '../testing/chromium.ts';
 import { makeGateway, root } from '../testing/gateway.ts';
 import { enter } from '../testing/pages.ts';
+import { join as joinAs } from '../testing/people.ts';
 
 /** Three quarters of these are enough for a tile of 240 px on a sharp screen. */
 const VIEWPORT = { width: 800, height: 500 };
@@ -50,6 +51,10 @@ const CALLS: Record<string, Call[]> = {
     ['addCard', { column: 2, title: 'Dig the beds', color: 'amber' }],
     ['addCard', { column: 3, title: 'Sharpen the tools', color: 'blue' }],
   ],
+  polls: [
+    ['add', { question: 'Which game on Sunday?', options: ['Chess', 'Cards'], several: true }],
+    ['add', { question: 'Where do we eat on Friday?', options: ['Pizza', 'Noodles', 'Soup'], named: true }],
+  ],
   todos: [
     ['add', { title: 'Milk' }],
     ['add', { title: 'Water the plants' }],
@@ -58,16 +63,30 @@ const CALLS: Record<string, Call[]> = {
   ],
 };
 
-const { gateway, remove } = makeGateway({ apps: Object.keys(CALLS) });
+/** The options that people choose, poll by poll. */
+const VOTES = { Ada: [[1, 2], [4]], Grace: [[1], [3]], Alan: [[1], [4]] };
+
+const wanted = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(CALLS);
+const { gateway, remove } = makeGateway({ apps: wanted });
 await gateway.start();
 const browser = await startChromium();
 const context = await browser.newContext({ viewport: VIEWPORT, deviceScaleFactor: SCALE, colorScheme: 'light' });
 try {
   mkdirSync(join(root, 'console/previews'), { recursive: true });
-  for (const [app, calls] of Object.entries(CALLS)) {
-    for (const [action, input] of calls) {
+  for (const app of wanted) {
+    for (const [action, input] of CALLS[app] ?? []) {
       const { status, text } = await gateway.call('POST', '/svc/_tool/svc_write', { body: { app, action, input } });
       if (status >= 300) throw new Error(`${app} ${action}: ${text}`);
+    }
+    if (app === 'polls') {
+      for (const [name, votes] of Object.entries(VOTES)) {
+        const { origin } = await joinAs(gateway, name, { grants: [{ app, role: 'voter' }] });
+        for (const [poll, options] of votes.entries()) {
+          const body = { app, action: 'vote', input: { poll: poll + 1, options } };
+          const { status, text } = await origin.call('POST', '/svc/_tool/svc_write', { body });
+          if (status >= 300) throw new Error(`${app} vote: ${text}`);
+        }
+      }
     }
     const page = await context.newPage();
     await enter(page, gateway, { app });

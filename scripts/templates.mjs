@@ -12,6 +12,7 @@ const SHARED = {
   habits: ['lists', 'dates'],
   journal: ['lists', 'dates'],
   kanban: ['forms'],
+  polls: ['forms'],
 };
 
 /** Copies all templates of the tree `root` into the folder `to`. Throws if one has a file of its own in place of a shared one. */

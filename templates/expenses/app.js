@@ -13,6 +13,8 @@ let only = null;
 /** How many expenses are shown; grows by a page. */
 let wanted = PAGE;
 let overview = { categories: [] };
+/** Those who can have paid, with what they paid this month. */
+let people = [];
 let page = { expenses: [], next: null };
 let amount = money('EUR');
 
@@ -21,16 +23,25 @@ let amount = money('EUR');
 const refresh = reader(async () => {
   const asked = { month, only, wanted };
   const filter = { month, ...(only === null ? {} : { category: only }) };
-  const [nextOverview, nextPage, summaries] = await Promise.all([
+  const [nextOverview, nextPage, known, summaries] = await Promise.all([
     svc.read({ query: 'month', input: { month } }),
     readPages(filter, wanted),
+    svc.read({ query: 'people', input: { month } }),
     svc.read({ query: 'summaries' }),
   ]);
   if (asked.month !== month || asked.only !== only) return;
   overview = nextOverview;
   page = nextPage;
+  people = withMe(known);
   render(summaries);
 });
+
+/** Who has the page open can have paid, too, before they have done anything here. */
+function withMe(known) {
+  const { user } = svc;
+  if (user === null || known.some(({ id }) => id === user.id)) return known;
+  return [{ id: user.id, name: user.name, paid: 0, shares: false, balance: 0 }, ...known];
+}
 
 /** The first `count` expenses that match, however many pages they are. */
 async function readPages(filter, count) {
@@ -50,14 +61,23 @@ async function saveCsv() {
     { month, ...(only === null ? {} : { category: only }) },
     Number.MAX_SAFE_INTEGER,
   );
-  const rows = expenses.map(({ day, cents, category, note }) => [day, toText(cents), nameOf(category), note]);
-  const text = toCsv([['Day', `Amount (${svc.settings.currency})`, 'Category', 'Note'], ...rows.reverse()]);
+  const byPeople = isShared();
+  const rows = expenses.map(({ day, cents, category, note, payer }) => [
+    ...[day, toText(cents), nameOf(category), note],
+    ...(byPeople ? [payerOf(payer)] : []),
+  ]);
+  const head = ['Day', `Amount (${svc.settings.currency})`, 'Category', 'Note', ...(byPeople ? ['Paid by'] : [])];
+  const text = toCsv([head, ...rows.reverse()]);
   const url = URL.createObjectURL(new Blob([text], { type: 'text/csv' }));
   el('a', { href: url, download: `expenses-${month}.csv` }).click();
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
 const nameOf = (id) => overview.categories.find((category) => category.id === id)?.name ?? 'Removed category';
+
+const payerOf = (id) => people.find((person) => person.id === id)?.name ?? '';
+/** Whether there are several who can have paid; for the administrator, who is none of them, anybody. */
+const isShared = () => people.length > (svc.user === null ? 0 : 1);
 
 async function remove(expense) {
   if (!(await confirmed(`Remove ${amount(expense.cents)} for “${expense.note || nameOf(expense.category)}”?`))) return;
@@ -76,6 +96,10 @@ function render(summaries) {
   renderOverview();
   renderList();
   fillSelect($('category'));
+  renderShares();
+  $('add').classList.toggle('with-people', isShared());
+  for (const field of document.querySelectorAll('.payer')) field.hidden = !isShared();
+  fillPayers($('payer'), $('payer').length > 0 ? $('payer').value : (svc.user?.id ?? ''));
   renderCategories(overview.categories, refresh);
   $('review').hidden = summaries.length === 0;
   $('summaries').replaceChildren(
@@ -102,6 +126,23 @@ function renderOverview() {
     $('bars'),
     shown.map((category) => drawBar(category, most)),
     $('budgets'),
+  );
+}
+
+function renderShares() {
+  const sharing = people.filter(({ shares }) => shares);
+  $('shares').hidden = sharing.length < 2;
+  $('balances').replaceChildren(
+    ...sharing.map(({ name, paid, balance }) => {
+      const even = balance === 0 ? 'even' : `${balance > 0 ? 'gets back' : 'owes'} ${amount(Math.abs(balance))}`;
+      return el(
+        'li',
+        { className: 'row' },
+        el('span', { className: 'name', textContent: name }),
+        el('span', { className: 'spent', textContent: amount(paid) }),
+        el('span', { className: 'left', textContent: even }),
+      );
+    }),
   );
 }
 
@@ -165,7 +206,8 @@ function renderList() {
 }
 
 function drawExpense(expense) {
-  const { id, cents, category, note } = expense;
+  const { id, cents, category, note, payer } = expense;
+  const details = [note ? nameOf(category) : '', isShared() ? payerOf(payer) : ''].filter(Boolean);
   const label = `${note || nameOf(category)}, ${amount(cents)}`;
   return el(
     'li',
@@ -179,12 +221,7 @@ function drawExpense(expense) {
         'data-focus': `expense-${id}`,
         onclick: () => edit(expense),
       },
-      el(
-        'span',
-        { className: 'what' },
-        note || nameOf(category),
-        el('small', { textContent: note ? nameOf(category) : '' }),
-      ),
+      el('span', { className: 'what' }, note || nameOf(category), el('small', { textContent: details.join(' · ') })),
       el('span', { className: 'spent', textContent: amount(cents) }),
     ),
     iconButton('cross', `Remove: ${label}`, () => remove(expense), { className: 'icon delete' }),
@@ -195,6 +232,18 @@ function fillSelect(select, chosen = Number(select.value)) {
   const sorted = [...overview.categories].sort((a, b) => a.name.localeCompare(b.name));
   select.replaceChildren(
     ...sorted.map(({ id, name }) => el('option', { value: id, textContent: name, selected: id === chosen })),
+  );
+}
+
+function fillPayers(select, chosen) {
+  select.replaceChildren(
+    ...[...people, { id: '', name: 'Nobody named' }].map(({ id, name }) =>
+      el('option', {
+        value: id,
+        textContent: id !== '' && id === svc.user?.id ? `${name} (you)` : name,
+        selected: id === (chosen ?? ''),
+      }),
+    ),
   );
 }
 
@@ -224,6 +273,7 @@ $('add').addEventListener('submit', async (event) => {
   if (cents === null) return $('amount').focus();
   const typed = { amount: $('amount').value, note: $('note').value };
   const input = { cents, category: Number($('category').value), day: $('day').value, note: typed.note.trim() };
+  if (isShared()) input.payer = $('payer').value || null;
   // At once, so that the next expense can be typed while this one is on its way.
   $('amount').value = '';
   $('note').value = '';
@@ -245,6 +295,7 @@ function edit(expense) {
   fillSelect($('edit-category'), expense.category);
   $('edit-day').value = expense.day;
   $('edit-note').value = expense.note;
+  fillPayers($('edit-payer'), expense.payer);
   problem('edit', '');
   $('editor').showModal();
   $('edit-amount').select();
@@ -257,6 +308,7 @@ $('edit').addEventListener('submit', async (event) => {
   if (cents === null) return $('edit-amount').focus();
   const category = Number($('edit-category').value);
   const input = { id: edited.id, cents, category, day: $('edit-day').value, note: $('edit-note').value };
+  if (isShared()) input.payer = $('edit-payer').value || null;
   try {
     await svc.write({ action: 'update', input });
     $('editor').close();

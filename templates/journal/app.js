@@ -187,6 +187,7 @@ onNewDay(() => {
   showHeading();
   void refresh();
 });
+$('private').hidden = !svc.user;
 svc.onChange(() => (day() === '' ? arrive() : Promise.all([reload(), refresh()])));
 await arrive();
 if (matchMedia('(hover: hover)').matches) $('text').focus();

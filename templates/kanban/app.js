@@ -11,6 +11,10 @@ let shown = null;
 /** That board as the gateway told it last, and with the moves that are on their way; null before it is known. */
 let stored = null;
 let board = null;
+/** Those whom cards can be assigned to. */
+let people = svc.user === null ? [] : [svc.user];
+/** Only cards that are assigned to who has the page open. */
+let mine = false;
 let unfollow = () => {};
 const moves = new Set();
 let lastSent = Promise.resolve();
@@ -33,6 +37,22 @@ function show(id) {
   history.replaceState(null, '', `#${id ?? ''}`);
   if (id === null) takeBoard(null);
   else unfollow = svc.live('board', { id }, takeBoard, tell);
+}
+
+function takePeople(list) {
+  const me = list.some(({ id }) => id === svc.user?.id) || svc.user === null ? [] : [svc.user];
+  people = [...me, ...list];
+  render();
+}
+
+/** The board with the cards that are shown. */
+function withShown(of) {
+  if (!mine || of === null) return of;
+  const columns = of.columns.map((column) => ({
+    ...column,
+    cards: column.cards.filter(({ assignee }) => assignee === svc.user.id),
+  }));
+  return { ...of, columns };
 }
 
 function takeBoard(found) {
@@ -112,13 +132,15 @@ const sections = new Map();
 function render() {
   // A card that is being dragged stays where it is.
   if (dragging.active) return;
-  board = [...moves].reduce(withMove, stored);
+  board = withShown([...moves].reduce(withMove, stored));
   const none = board === null;
   $('welcome').hidden = !none || boards.length > 0;
   $('board').hidden = none;
   $('keys').hidden = none;
   $('boards').hidden = boards.length < 2;
   $('board-edit').hidden = none;
+  $('mine').hidden = none || svc.user === null;
+  $('mine').setAttribute('aria-pressed', String(mine));
   $('board-new').hidden = none;
   $('board-name').textContent = board?.name ?? 'Kanban';
   document.title = board?.name ?? 'Kanban';
@@ -169,7 +191,7 @@ function createColumn(id) {
     const title = field.value.trim();
     if (title === '') return;
     field.value = '';
-    const input = { column: id, title };
+    const input = { column: id, title, ...(mine && { assignee: svc.user.id }) };
     if (await attempt(() => svc.write({ action: 'addCard', input, once: true }))) say(`Added: ${title}`);
     else giveBack(field, title);
   });
@@ -178,6 +200,8 @@ function createColumn(id) {
 
 function drawCard(card) {
   const note = card.notes === '' ? [] : [el('small', { textContent: card.notes })];
+  const assignee = people.find(({ id }) => id === card.assignee)?.name;
+  const who = assignee === undefined ? [] : [el('small', { className: 'who', textContent: assignee })];
   const item = el(
     'div',
     {
@@ -191,8 +215,9 @@ function drawCard(card) {
     },
     el('span', { textContent: card.title }),
     ...note,
+    ...who,
   );
-  item.addEventListener('click', () => openCard(board, card, removeCard));
+  item.addEventListener('click', () => openCard(board, card, removeCard, people));
   item.addEventListener('keydown', (event) => onCardKey(event, card));
   return el('li', {}, item);
 }
@@ -211,7 +236,7 @@ function onCardKey(event, card) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (arrow && event.shiftKey) moveBy(card.id, arrow);
   else if (arrow) go(card.id, arrow);
-  else if (event.key === 'Enter' || event.key === ' ') openCard(board, card, removeCard);
+  else if (event.key === 'Enter' || event.key === ' ') openCard(board, card, removeCard, people);
   else if (event.key === 'Delete') void removeCard(card);
   else return;
   event.preventDefault();
@@ -246,9 +271,14 @@ $('add-column').addEventListener('submit', async (event) => {
   if (!(await attempt(() => svc.write({ action: 'addColumn', input, once: true })))) giveBack($('column-new'), name);
 });
 $('boards').addEventListener('change', () => show(Number($('boards').value)));
+$('mine').addEventListener('click', () => {
+  mine = !mine;
+  render();
+});
 $('board-new').addEventListener('click', () => openBoard(null, addBoard));
 $('board-edit').addEventListener('click', () => openBoard(board, addBoard));
 
 const [, named] = /^#([1-9]\d*)$/.exec(location.hash) ?? [];
 if (named) show(Number(named));
 svc.live('boards', {}, takeBoards, tell);
+svc.live('people', {}, takePeople, tell);

@@ -20,7 +20,8 @@ async function run(name, task) {
   }
 }
 
-export function openCard(board, card, removeCard) {
+/** `people` are those whom the card can be assigned to. */
+export function openCard(board, card, removeCard, people) {
   $('card-title').value = card.title;
   $('card-notes').value = card.notes;
   $('card-column').replaceChildren(
@@ -28,10 +29,21 @@ export function openCard(board, card, removeCard) {
       el('option', { value: id, textContent: name, selected: id === card.column }),
     ),
   );
+  $('assigned').hidden = people.length === 0;
+  $('card-assignee').replaceChildren(
+    ...[{ id: '', name: 'Nobody' }, ...people].map(({ id, name }) =>
+      el('option', {
+        value: id,
+        textContent: id === svc.user?.id ? `${name} (you)` : name,
+        selected: id === (card.assignee ?? ''),
+      }),
+    ),
+  );
   for (const radio of $('colors').querySelectorAll('input')) radio.checked = radio.value === card.color;
   save = async () => {
     const color = $('colors').querySelector(':checked').value;
-    const input = { id: card.id, title: $('card-title').value.trim(), notes: $('card-notes').value, color };
+    const assignee = $('card-assignee').value || null;
+    const input = { id: card.id, title: $('card-title').value.trim(), notes: $('card-notes').value, color, assignee };
     await svc.write({ action: 'updateCard', input });
     const column = Number($('card-column').value);
     if (column !== card.column) await svc.write({ action: 'moveCard', input: { id: card.id, column, before: null } });

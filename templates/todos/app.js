@@ -6,6 +6,10 @@ const $ = (id) => document.getElementById(id);
 let todos = [];
 /** Writes that the gateway has not answered yet, each as a function from the list before it to the list after it. */
 const pending = new Set();
+/** The name of who has the page open; null for the administrator. */
+const me = svc.user?.name ?? null;
+/** Whether several people have this list: the rows then say whose they are. */
+let isShared = false;
 let filter = 'all';
 let unfollow = () => {};
 let drafts = 0;
@@ -46,7 +50,7 @@ async function write(preview, send) {
 }
 
 function add(title) {
-  const draft = { id: `draft-${++drafts}`, title, createdAt: Date.now(), doneAt: null };
+  const draft = { id: `draft-${++drafts}`, title, createdAt: Date.now(), doneAt: null, addedBy: me, doneBy: null };
   return write(
     (list) => (list.some(({ id }) => id === draft.id) ? list : [draft, ...list]),
     async () => {
@@ -62,7 +66,7 @@ function add(title) {
 
 function update(id, patch) {
   const { done, ...rest } = patch;
-  const change = done === undefined ? rest : { ...rest, doneAt: done ? Date.now() : null };
+  const change = done === undefined ? rest : { ...rest, doneAt: done ? Date.now() : null, doneBy: done ? me : null };
   return write(
     (list) => list.map((todo) => (todo.id === id ? { ...todo, ...change } : todo)),
     () => svc.write({ action: 'update', input: { id, ...patch } }),
@@ -94,8 +98,8 @@ let arrivals = false;
 
 function createRow() {
   const element = $('row').content.firstElementChild.cloneNode(true);
-  const [box, title, button] = element.children;
-  const row = { element, box, title, button, todo: null };
+  const [box, title, who, button] = element.children;
+  const row = { element, box, title, who, button, todo: null };
   element.classList.toggle('new', arrivals);
   box.addEventListener('change', () => update(row.todo.id, { done: box.checked }));
   title.addEventListener('click', () => edit(row));
@@ -118,15 +122,24 @@ function renderRow(todo) {
   row.box.checked = isDone(todo);
   row.box.setAttribute('aria-label', todo.title);
   row.title.textContent = todo.title;
+  row.who.textContent = isShared ? whoOf(todo) : '';
   row.button.setAttribute('aria-label', `Remove: ${todo.title}`);
   return row.element;
 }
 
+/** Who added it, and who ticked it off; the administrator has no name. */
+function whoOf({ addedBy, doneAt, doneBy }) {
+  const named = (name) => (name === me ? 'you' : name);
+  const added = addedBy === null ? [] : [`from ${named(addedBy)}`];
+  const done = doneAt === null || doneBy === null ? [] : [`done by ${named(doneBy)}`];
+  return [...added, ...done].join(', ');
+}
+
 function renderList() {
-  const shown = [...pending]
-    .reduce((list, preview) => preview(list), todos)
-    .filter(isShown)
-    .sort((a, b) => isDone(a) - isDone(b) || b.createdAt - a.createdAt);
+  const all = [...pending].reduce((before, preview) => preview(before), todos);
+  const names = all.flatMap(({ addedBy, doneAt, doneBy }) => (doneAt === null ? [addedBy] : [addedBy, doneBy]));
+  isShared = new Set([me, ...names]).size > 1;
+  const shown = all.filter(isShown).sort((a, b) => isDone(a) - isDone(b) || b.createdAt - a.createdAt);
   const list = $('list');
   const focused = document.activeElement;
   const index = [...list.children].indexOf(focused.closest('li'));

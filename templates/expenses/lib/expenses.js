@@ -1,6 +1,6 @@
 /** What the handlers of expenses and categories share. */
 
-export const EXPENSE = 'id, day, cents, category, note, created_at AS createdAt';
+export const EXPENSE = 'id, day, cents, category, note, payer, created_at AS createdAt';
 
 /** The first and the last day that a month can have, as days compare as text. */
 export const daysOf = (month) => ({ first: `${month}-01`, last: `${month}-31` });

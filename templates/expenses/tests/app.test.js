@@ -39,3 +39,40 @@ test('on the first of a month, the one before is summed up', async (t) => {
     ['2026-01', '12.50 in 1 expense. Most went to Tea: 12.50. Tea is 2.50 over its budget.'],
   );
 });
+
+test('an expense is of who wrote it down, or of another one, and the month is even among them', async (t) => {
+  const app = await harness(t);
+  const [ada, bob] = [await app.person('Ada'), await app.person('Bob')];
+  const add = (who, cents, day, more) => who.action('add', { cents, day, category: 1, ...more });
+  const [of, month] = ['2026-02-03', '2026-02'];
+  assert.equal((await add(app, 999, of)).payer, null);
+  const { id, payer } = await add(ada, 1001, of);
+  assert.equal(payer, ada.id);
+  assert.deepEqual(await app.query('people', { month }), [
+    { id: ada.id, name: 'Ada', paid: 1001, shares: true, balance: 0 },
+  ]);
+  await assert.rejects(add(ada, 1, of, { payer: bob.id }), { code: 'UNKNOWN_PERSON' });
+  await add(bob, 500, '2026-01-31');
+  assert.deepEqual(
+    (await ada.query('people', { month })).map(({ name, paid, balance }) => [name, paid, balance]),
+    [
+      ['Ada', 1001, 500],
+      ['Bob', 0, -500],
+    ],
+  );
+  await ada.action('update', { id, payer: bob.id, note: 'Bread' });
+  await ada.action('update', { id, note: 'Cheese' });
+  const { expenses } = await bob.query('list', { month });
+  assert.deepEqual(
+    expenses.map((expense) => [expense.note, expense.payer]),
+    [
+      ['Cheese', bob.id],
+      ['', null],
+    ],
+  );
+  assert.equal((await app.action('update', { id, payer: null })).payer, null);
+  assert.deepEqual(
+    (await app.query('people', { month: '2027-02' })).map(({ shares }) => shares),
+    [false, false],
+  );
+});

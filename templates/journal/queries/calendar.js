@@ -1,3 +1,8 @@
-export default async function calendar({ input, db }) {
-  return db.all('SELECT day, words FROM entries WHERE day BETWEEN @from AND @to ORDER BY day', input);
+import { ownerOf } from '../lib/owner.js';
+
+export default async function calendar({ input, db, ctx }) {
+  return db.all('SELECT day, words FROM pages WHERE person = @person AND day BETWEEN @from AND @to ORDER BY day', {
+    ...input,
+    person: ownerOf(ctx),
+  });
 }

@@ -1,5 +1,7 @@
 import { COLUMNS, emptyEntry } from '../lib/entries.js';
+import { ownerOf } from '../lib/owner.js';
 
-export default async function entry({ input, db }) {
-  return (await db.get(`SELECT ${COLUMNS} FROM entries WHERE day = ?`, input.day)) ?? emptyEntry(input.day);
+export default async function entry({ input, db, ctx }) {
+  const found = await db.get(`SELECT ${COLUMNS} FROM pages WHERE person = ? AND day = ?`, ownerOf(ctx), input.day);
+  return found ?? emptyEntry(input.day);
 }

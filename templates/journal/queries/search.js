@@ -1,3 +1,5 @@
+import { ownerOf } from '../lib/owner.js';
+
 /** Characters that no text has, around what was found. */
 const [OPEN, CLOSE] = ['\u0002', '\u0003'];
 
@@ -12,16 +14,16 @@ const toParts = (excerpt) =>
     .map((text, at) => ({ text, found: at % 2 === 1 }))
     .filter(({ text }) => text !== '');
 
-export default async function search({ input, db }) {
+export default async function search({ input, db, ctx }) {
   const { before = '9999-12-31', limit = 30 } = input;
   const match = toMatch(input.text);
   if (match === '') return [];
   const rows = await db.all(
-    `SELECT day, snippet(entry_words, 0, @open, @close, '…', 18) AS excerpt
-       FROM entry_words JOIN entries ON entries.id = entry_words.rowid
-      WHERE entry_words MATCH @match AND day < @before
+    `SELECT day, snippet(page_words, 0, @open, @close, '…', 18) AS excerpt
+       FROM page_words JOIN pages ON pages.id = page_words.rowid
+      WHERE page_words MATCH @match AND person = @person AND day < @before
       ORDER BY day DESC LIMIT @limit`,
-    { match, before, limit, open: OPEN, close: CLOSE },
+    { match, person: ownerOf(ctx), before, limit, open: OPEN, close: CLOSE },
   );
   return rows.map(({ day, excerpt }) => ({ day, excerpt: toParts(excerpt) }));
 }

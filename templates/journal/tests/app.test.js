@@ -36,3 +36,54 @@ test('on Sunday evening the week is reviewed, with memories of earlier years', a
   const [{ day, days, words, memories }] = await app.query('reviews');
   assert.deepEqual([day, days, words, memories], ['2026-01-11', 1, 3, 1]);
 });
+
+test('everybody has pages of their own, in every query and action', async (t) => {
+  const app = await harness(t, { now: '2026-01-08T12:00' });
+  const [ada, bob] = [await app.person('Ada'), await app.person('Bob')];
+  const day = '2026-01-08';
+  await app.action('save', { day, text: 'Of the administrator: cake.' });
+  await ada.action('save', { day, text: 'Secret cake of Ada.' });
+  await ada.action('save', { day: '2025-01-08', text: 'Cake, a year ago.' });
+  await app.clock.advance('5d');
+
+  const seen = async (who) => ({
+    entry: (await who.query('entry', { day })).text,
+    list: (await who.query('list')).map(({ beginning }) => beginning),
+    calendar: await who.query('calendar', { from: '2025-01-01', to: '2026-12-31' }),
+    search: (await who.query('search', { text: 'cake' })).length,
+    onThisDay: (await who.query('onThisDay', { day })).length,
+    stats: await who.query('stats', { today: day }),
+    reviews: (await who.query('reviews')).map(({ words, memories }) => [words, memories]),
+  });
+  assert.deepEqual(await seen(bob), {
+    ...{ entry: '', list: [], calendar: [], search: 0, onThisDay: 0 },
+    ...{ stats: { days: 0, words: 0, streak: 0 }, reviews: [] },
+  });
+  assert.deepEqual(await seen(app), {
+    ...{ entry: 'Of the administrator: cake.', list: ['Of the administrator: cake.'] },
+    ...{ calendar: [{ day, words: 4 }], search: 1, onThisDay: 0 },
+    ...{ stats: { days: 1, words: 4, streak: 1 }, reviews: [[4, 0]] },
+  });
+  assert.deepEqual(await seen(ada), {
+    ...{ entry: 'Secret cake of Ada.', list: ['Secret cake of Ada.', 'Cake, a year ago.'] },
+    ...{
+      calendar: [
+        { day: '2025-01-08', words: 4 },
+        { day, words: 4 },
+      ],
+      search: 2,
+      onThisDay: 1,
+    },
+    ...{ stats: { days: 2, words: 8, streak: 1 }, reviews: [[4, 1]] },
+  });
+
+  for (const member of ['person', 'owner', 'user']) {
+    await assert.rejects(bob.query('entry', { day, [member]: ada.id }), { code: 'INVALID_INPUT' });
+    await assert.rejects(bob.action('remove', { day, [member]: ada.id }), { code: 'INVALID_INPUT' });
+  }
+  await assert.rejects(bob.action('remove', { day }), { status: 404 });
+  await bob.action('review', { day, madeAt: 1 });
+  assert.deepEqual(await app.sql('SELECT DISTINCT person FROM weeks WHERE day = ?', [day]), [{ person: bob.id }]);
+  await bob.action('save', { day, text: 'Mine.', seen: 0 });
+  assert.equal((await ada.query('entry', { day })).text, 'Secret cake of Ada.');
+});

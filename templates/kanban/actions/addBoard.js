@@ -1,11 +1,13 @@
 import { full } from '../lib/answers.js';
+import { remember } from '../lib/people.js';
 
 const FIRST_COLUMNS = ['To do', 'Doing', 'Done'];
 const MOST = 100;
 
-export default async function addBoard({ body, db }) {
+export default async function addBoard({ body, db, ctx }) {
   const name = body.name.trim();
   return db.transaction(async (tx) => {
+    await remember(tx, ctx.user);
     const { count } = await tx.get('SELECT count(*) AS count FROM boards');
     if (count >= MOST) return full(`There are already ${MOST} boards, the maximum.`);
     const { lastInsertRowid: id } = await tx.run(

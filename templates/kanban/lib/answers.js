@@ -1,7 +1,7 @@
 /** Answers that several actions have in common. */
 
 export const COLUMN = 'id, board, name';
-export const CARD = 'id, column_id AS "column", title, notes, color';
+export const CARD = 'id, column_id AS "column", title, notes, color, assignee';
 
 /** 404: it was removed meanwhile, perhaps in another window. */
 export const unknown = (what, id) => ({

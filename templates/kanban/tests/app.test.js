@@ -32,3 +32,22 @@ test('a board goes with its columns and cards', async (t) => {
   assert.deepEqual(await app.sql('SELECT id FROM cards'), []);
   await assert.rejects(app.action('addCard', { column, title: 'Paint' }), { status: 404 });
 });
+
+test('a card is assigned to people who have done something here, and to nobody else', async (t) => {
+  const app = await harness(t);
+  const [ada, bob] = [await app.person('Ada'), await app.person('Bob')];
+  await app.action('addBoard', { name: 'House' });
+  assert.deepEqual(await app.query('people'), []);
+  const { id, assignee } = await ada.action('addCard', { column: 1, title: 'Paint', assignee: ada.id });
+  assert.equal(assignee, ada.id);
+  await assert.rejects(app.action('updateCard', { id, assignee: bob.id }), { code: 'UNKNOWN_PERSON' });
+  await bob.action('updateCard', { id, assignee: bob.id });
+  await app.action('updateCard', { id, title: 'Paint the wall' });
+  const [{ cards }] = (await app.query('board', { id: 1 })).columns;
+  assert.deepEqual([cards[0].title, cards[0].assignee], ['Paint the wall', bob.id]);
+  assert.deepEqual(await app.query('people'), [
+    { id: ada.id, name: 'Ada' },
+    { id: bob.id, name: 'Bob' },
+  ]);
+  assert.equal((await ada.action('updateCard', { id, assignee: null })).assignee, null);
+});

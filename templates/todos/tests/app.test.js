@@ -50,3 +50,18 @@ test('what is posted to the inbox becomes a todo', async (t) => {
     ['Call Grace', 'Call Ada'],
   );
 });
+
+test('a todo says who added it and who ticked it off', async (t) => {
+  const app = await harness(t);
+  const [ada, bob] = [await app.person('Ada'), await app.person('Bob')];
+  const { id, addedBy } = await ada.action('add', { title: 'Milk' });
+  assert.equal(addedBy, 'Ada');
+  const by = async () => (await app.query('list')).map((todo) => [todo.addedBy, todo.doneBy]);
+  await bob.action('update', { id, done: true });
+  await ada.action('update', { id, done: true });
+  assert.deepEqual(await by(), [['Ada', 'Bob']]);
+  await ada.action('update', { id, done: false });
+  assert.deepEqual(await by(), [['Ada', null]]);
+  await app.action('update', { id, done: true, title: 'Oat milk' });
+  assert.deepEqual(await by(), [['Ada', null]]);
+});
