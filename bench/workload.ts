@@ -44,12 +44,12 @@ export function plainRequest(operation: Operation, body: object, app = APP): Req
   return { method: 'POST', path: `/${app}/${operation}`, body };
 }
 
-/** The bytes to send, head and body. */
-export function httpBytes({ method, path, body, headers = {} }: Request, token: string): Buffer {
+/** The bytes to send, head and body. Without a token the headers of the request say who asks. */
+export function httpBytes({ method, path, body, headers = {} }: Request, token: string | null): Buffer {
   const content = body === undefined || Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body));
   const lines = Object.entries({
     host: '127.0.0.1',
-    authorization: `Bearer ${token}`,
+    ...(token !== null && { authorization: `Bearer ${token}` }),
     ...(content && { 'content-type': contentType(body), 'content-length': content.length }),
     ...headers,
   }).map(([name, value]) => `${name}: ${value}\r\n`);

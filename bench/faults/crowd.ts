@@ -1,5 +1,6 @@
 /** All who use a gateway while it is broken, and the check of what they were told against what is stored. */
 import type { TestGateway } from '../../testing/gateway.ts';
+import { join } from '../../testing/people.ts';
 import type { Random } from '../../testing/random.ts';
 import { Ledger, Load, markedLedgerApp, type Write } from '../../testing/write-ledger.ts';
 import type { Report } from './campaign.ts';
@@ -28,7 +29,9 @@ export async function enterCrowd(gateway: TestGateway, random: Random) {
   const returning = APPS.map((app) => new Watcher(gateway, app, random.fork()));
   const load = new Load(gateway, { apps: APPS, clients: WRITERS });
   const retriers = new Retriers(gateway, { apps: APPS, clients: RETRIERS, prefix: 'k' });
-  const readers = new Readers(gateway, load, READERS);
+  const grants = APPS.map((app) => ({ app, role: 'viewer' }));
+  const people = [await join(gateway, 'Ann', { grants }), await join(gateway, 'Ben', { grants })];
+  const readers = new Readers(gateway, load, READERS, { people });
   await load.healed(performance.now());
 
   /** Sends everybody home, checks what they saw, and reports what they did and were answered. */

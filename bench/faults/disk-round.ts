@@ -28,7 +28,7 @@ export type Subjects = {
 export async function beginRound({ gateway, ledger, apps, queries }: Subjects, number: number) {
   const found: string[] = [];
   const load = new Load(gateway, { apps, clients: WRITERS, prefix: `d${number}` });
-  const readers = new Readers(gateway, load, READERS, queries);
+  const readers = new Readers(gateway, load, READERS, { also: queries });
   const watcher = new Watcher(gateway, apps[0] as string, null);
   for (const [app, query] of queries) await gateway.read(app, query);
   await load.more(10);

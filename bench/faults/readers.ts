@@ -1,9 +1,11 @@
 /**
  * Clients that read what was acknowledged: it is there from that moment on, and reads outlive the process they run in. Of each two
- * reads one is of a mark that seldom rises: most of these are answered with a kept result, and none with one from before.
+ * reads one is of a mark that seldom rises: most of these are answered with a kept result, and none with one from before. People
+ * who read it at the same time each get the result that was made for them.
  */
 import { Client } from '../../testing/clients.ts';
-import type { TestGateway } from '../../testing/gateway.ts';
+import type { CallOptions, TestGateway } from '../../testing/gateway.ts';
+import type { Joined } from '../../testing/people.ts';
 import { type Load, partsOf } from '../../testing/write-ledger.ts';
 
 /** A read that was answered with an error; times in milliseconds of `performance.now()`. */
@@ -23,12 +25,19 @@ export class Readers extends Client {
   /** When the connection of a read ended without an answer. */
   readonly unanswered: { sentAt: number; answeredAt: number }[] = [];
   readonly #load: Load;
+  readonly #people: readonly Joined[];
   readonly #marks = new Map<string, Mark>();
 
   /** One more client goes through the queries of `also`, whose answers need only be good ones: it never waits for a write. */
-  constructor(gateway: TestGateway, load: Load, clients: number, also: [app: string, query: string][] = []) {
+  constructor(
+    gateway: TestGateway,
+    load: Load,
+    clients: number,
+    { people = [], also = [] }: { people?: readonly Joined[]; also?: readonly [app: string, query: string][] } = {},
+  ) {
     super(gateway);
     this.#load = load;
+    this.#people = people;
     for (let id = 0; id < clients; id++) this.repeat((n) => this.#turn(n), 5);
     if (also.length > 0) this.repeat((n) => this.#read(...(also[n % also.length] as [string, string]), {}), 10);
   }
@@ -44,6 +53,7 @@ export class Readers extends Client {
     if (mark === null) return;
     if (n % TURNS_OF_MARK === 0) await this.#raise(app, mark);
     await this.#readMark(app, mark);
+    await Promise.all(this.#people.map(({ id, origin }) => this.#readMark(app, mark, { id, headers: origin.headers })));
   }
 
   /** Others may have raised it before. */
@@ -62,19 +72,21 @@ export class Readers extends Client {
     if (answer?.status === 201) mark.known = Math.max(mark.known, n);
   }
 
-  async #readMark(app: string, mark: Mark): Promise<void> {
+  async #readMark(app: string, mark: Mark, by?: { id: string; headers: Record<string, string> }): Promise<void> {
     const { known } = mark;
-    const row = (await this.#read(app, 'mark', {})) as { n: number } | undefined;
+    const options = by && { token: null, headers: by.headers };
+    const row = (await this.#read(app, by ? 'own' : 'mark', {}, options)) as { n: number; user?: string } | undefined;
     if (row === undefined) return;
+    if (row.user !== by?.id) this.violations.push(`${by?.id} read of ${app} what was made for ${row.user}.`);
     if (row.n < known || row.n > mark.sent)
       this.violations.push(`The mark of ${app} was known to be ${known} of ${mark.sent}, and a read found ${row.n}.`);
     mark.known = Math.max(mark.known, row.n);
   }
 
   /** The result; undefined when there was none. */
-  async #read(app: string, query: string, input: object): Promise<unknown> {
+  async #read(app: string, query: string, input: object, options?: CallOptions): Promise<unknown> {
     const sentAt = performance.now();
-    const answer = await this.answered(`A read of ${app}`, this.gateway.read(app, query, input));
+    const answer = await this.answered(`A read of ${app}`, this.gateway.read(app, query, input, options));
     const answeredAt = performance.now();
     if (answer === null) {
       this.unanswered.push({ sentAt, answeredAt });

@@ -9,6 +9,7 @@ import { memoryScenario } from './memory.ts';
 import { metricsScenario } from './metrics.ts';
 import { mixedScenario } from './mixed.ts';
 import { peersScenario } from './peers.ts';
+import { peopleScenario } from './people.ts';
 import { publishScenario } from './publish.ts';
 import { runawayScenario } from './runaway.ts';
 import { scheduleScenario } from './schedule.ts';
@@ -38,5 +39,6 @@ export const SCENARIOS: Scenario[] = [
   loopScenario,
   memoryScenario,
   metricsScenario,
+  peopleScenario,
   consoleScenario,
 ];
