@@ -245,13 +245,13 @@ function start(args: string[], more: Record<string, string> = {}) {
   });
 }
 
-async function run(args: string[], env?: Record<string, string>) {
+async function run(args: string[], env?: Record<string, string>, limitMs = LONG_MS) {
   const child = start(args, env);
   const ended = new Promise<number | null>((resolve) => child.on('close', resolve));
   const [stdout, stderr, code] = await inTime(
     Promise.all([text(child.stdout), text(child.stderr), ended]),
     `the end of ${args.join(' ')}`,
-    LONG_MS,
+    limitMs,
   );
   return { code, stdout, stderr };
 }
@@ -312,10 +312,8 @@ describe('the templates', () => {
       ...['--no-warnings', '--import', built('test-register.js'), '--test'],
       ...[`--test-reporter=${built('test-reporter.js')}`, '--test-reporter-destination=stdout'],
     ];
-    const { stdout } = await run([...flags, join(root, 'testing/template-tests.mjs')], {
-      SVC_TEST: JSON.stringify({ folder: templates }),
-      SVC_TESTED: JSON.stringify(tested),
-    });
+    const given = { SVC_TEST: JSON.stringify({ folder: templates }), SVC_TESTED: JSON.stringify(tested) };
+    const { stdout } = await run([...flags, join(root, 'testing/template-tests.mjs')], given, 5 * LONG_MS);
     all = stdout
       .trim()
       .split('\n')

@@ -16,6 +16,7 @@ const NOT_JSON = [
   'POST /svc/_apps/:id/restart',
   'POST /svc/_trash/:id/restore',
   'PUT /svc/:id/_blobs',
+  'PUT /svc/_people/:pid/picture',
   'PUT /svc/_draft/:sid/:id/_blobs',
   'PUT /svc/_sessions/:sid/apps/:id/files/*',
   'POST /svc/_sessions/:sid/apps/:id/files',
@@ -30,6 +31,9 @@ const NOT_JSON = [
   'POST /svc/_backups/files',
   'POST /svc/_backups/files/:name/verify',
   'POST /svc/_session',
+  'POST /svc/_oauth/register',
+  'POST /svc/_oauth/token',
+  'POST /svc/_oauth/revoke',
   'POST /_svc-conversations/apps/:id/blobs',
 ];
 

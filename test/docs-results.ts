@@ -4,6 +4,7 @@ import type { Page } from 'playwright-core';
 import type { Clone } from '../testing/clone.ts';
 import { LONG_MS } from '../testing/waiting.ts';
 import { sharedChromium } from './browser/chromium.ts';
+import { sharesAnApp } from './docs-people.ts';
 
 type Result = {
   document: string;
@@ -118,6 +119,13 @@ export const RESULTS: Result[] = [
     app: 'notes',
     what: 'the page has the line of Ben',
     look: (page) => page.getByPlaceholder('A note of ben…').waitFor(),
+  },
+  {
+    document: 'docs/people.md',
+    after: 'npm ci && npm start',
+    app: 'todos',
+    what: 'the owner makes an app and shares it, somebody uses it on a phone, and loses it at once',
+    look: sharesAnApp,
   },
   {
     document: 'docs/live.md',

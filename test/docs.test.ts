@@ -320,7 +320,9 @@ test('docs/configuration.md lists every key with its default, and no other', () 
     const row = keys.find(([name]) => name === `\`${key}\``);
     assert.deepEqual(codes(row?.[1]), [typeof value === 'string' ? value : JSON.stringify(value)], key);
   }
-  const other = blocksOf(textOf('docs/notices.md')).filter(({ info }) => info === 'json notices.json');
+  const other = ['notices', 'people', 'sign-in'].flatMap((name) =>
+    blocksOf(textOf(`docs/${name}.md`)).filter(({ info }) => /^json [\w.-]+$/.test(info)),
+  );
   const examples = [...other, ...blocksOf(text).filter(({ info }) => info.startsWith('json '))];
   assert.ok(other.length > 0 && examples.length > 1);
   for (const { info, text: example } of examples) checkConfig(JSON.parse(example), info);

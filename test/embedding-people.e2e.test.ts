@@ -34,6 +34,7 @@ const team = (id: string) =>
     },
     automations: { fired: '({ ctx }) => ({ output: { user: ctx.user } })' },
     files: { 'index.html': '<!doctype html><title>Team</title>' },
+    manifest: { roles: { cook: { name: 'Cook', queries: ['all'], actions: ['who'] } } },
   });
 
 const PEOPLE: Record<string, Person> = {
@@ -45,6 +46,8 @@ const PEOPLE: Record<string, Person> = {
   // Of the same name.
   eve: { id: 'eve', name: 'Sam', role: 'member', apps: { team: 'editor' } },
   vera: { id: 'vera', name: 'Vera', role: 'member', apps: { team: 'viewer' } },
+  kit: { id: 'kit', name: 'Kit', role: 'member', apps: { team: 'cook' } },
+  bo: { id: 'bo', name: 'Bo', role: 'member', apps: { team: 'boss' } },
   mo: { id: 'mo', name: 'Mo', role: 'member' },
 };
 
@@ -100,7 +103,12 @@ const outcome = (answer: Answer) =>
   answer.status < 400 ? answer.status : `${answer.status} ${answer.json.error.code}`;
 
 const FORBIDDEN = '403 FORBIDDEN';
-type Row = [method: string, path: string, body: object | undefined, least: 'viewer' | 'editor' | 'manager' | 'owner'];
+type Row = [
+  method: string,
+  path: string,
+  body: object | undefined,
+  least: 'none' | 'viewer' | 'editor' | 'manager' | 'owner',
+];
 
 /** One request for each right, and the weakest role that may make it. */
 const ROUTES: Row[] = [
@@ -117,12 +125,12 @@ const ROUTES: Row[] = [
   ['GET', '/svc/_logs?app=team', undefined, 'manager'],
   ['GET', '/svc/_automations?app=team', undefined, 'manager'],
   ['POST', '/svc/_apps/team/sql', { sql: 'SELECT 1' }, 'manager'],
-  ['GET', '/svc/_apps', undefined, 'owner'],
+  ['GET', '/svc/_apps', undefined, 'none'],
   ['GET', '/svc/_system', undefined, 'owner'],
   ['GET', '/svc/_audit', undefined, 'owner'],
   ['GET', '/svc/_tokens', undefined, 'owner'],
-  ['GET', '/svc/_sessions', undefined, 'owner'],
-  ['PUT', '/_svc-user/prefs', { patch: { theme: 'dark' } }, 'owner'],
+  ['GET', '/svc/_sessions', undefined, 'none'],
+  ['PUT', '/_svc-user/prefs', { patch: { theme: 'dark' } }, 'none'],
 ];
 const RANKS = ['none', 'viewer', 'editor', 'manager', 'owner'];
 const ROLE_OF = { mo: 'none', otto: 'none', vera: 'viewer', ed: 'editor', mara: 'manager', olga: 'owner' };
@@ -258,6 +266,19 @@ describe('people whom a host names', () => {
     assert.equal(outcome(await gateway.call('GET', '/svc/_health')), 200);
   });
 
+  test('a role of the app allows the tools that it names; one that the app does not have opens its page', async () => {
+    const call = async (who: string, tool: 'query' | 'action', name: string) => {
+      const route = tool === 'query' ? 'svc_read' : 'svc_write';
+      return await gateway.call('POST', `/svc/_tool/${route}`, { ...as(who), body: { app: 'team', [tool]: name } });
+    };
+    assert.equal((await call('kit', 'action', 'who')).json.data.body.user.role, 'cook');
+    assert.equal((await call('kit', 'query', 'all')).status, 200);
+    assert.match((await call('kit', 'query', 'mine')).text, /is Cook, which does not allow the query \\"mine\\"/);
+    assert.equal(outcome(await call('kit', 'action', 'add')), FORBIDDEN);
+    assert.equal((await gateway.call('GET', '/svc/team/', as('bo'))).status, 200);
+    assert.match((await call('bo', 'query', 'all')).text, /\\"team\\" has no role \\"boss\\"/);
+  });
+
   test('over MCP each sees and calls what the role allows', async () => {
     const rpc = (who: string, method: string, params: object) =>
       gateway.call('POST', '/svc/team/_mcp', {
@@ -271,6 +292,7 @@ describe('people whom a host names', () => {
         .sort();
     };
     assert.deepEqual(await tools('vera'), ['all', 'mine', 'query.who']);
+    assert.deepEqual(await tools('kit'), ['action.who', 'all']);
     assert.deepEqual(await tools('ed'), ['action.who', 'add', 'all', 'mine', 'query.who']);
     const called = await rpc('ed', 'tools/call', { name: 'query.who', arguments: {} });
     assert.equal(JSON.parse(called.json.result.content[0].text).user.id, 'ed');
@@ -322,10 +344,10 @@ test('answers of a host that are none are refused in words, and never end the pr
     assert.match(refused.json.error.message, words);
     assert.ok(!refused.text.includes('secret'));
   }
-  answer = () => ({ ...olga, role: 'member', apps: { team: 'boss' } });
+  answer = () => ({ ...olga, role: 'member', apps: { team: ['manager'] } });
   const none = await host.gateway.call('GET', '/svc/team/');
   assert.equal(none.status, 403);
-  assert.match(none.text, /none that this gateway knows/);
+  assert.match(none.text, /is no text, so it is none/);
   // It is asked with what the host handed over.
   answer = ({ raw }) => (raw?.headers['x-who'] === 'olga' ? olga : null);
   assert.equal((await ask()).status, 401);

@@ -15,6 +15,7 @@ import { appOf } from '../testing/apps.ts';
 import { tarball } from '../testing/archive.ts';
 import { BEST_EDGE, gatewayOfSuite, rawRequest, sendRaw } from '../testing/edges.ts';
 import { type Answer, root, type TestGateway } from '../testing/gateway.ts';
+import { consoleHost } from '../testing/origins.ts';
 
 let gateway: TestGateway;
 let archives: TestGateway;
@@ -143,6 +144,14 @@ const PROVOKED: Partial<Record<ErrorCode, () => Promise<Provoked>>> = {
   INVALID_PAGE: () => upload({ manifest: { page: { entry: 'app.ts' } }, files: { 'app.ts': 'const = 1;' } }),
   NO_GIT_STORE: () => archives.call('POST', '/svc/_sessions', { body: {} }),
   FETCH_FAILED: () => post('/svc/_apps/_fetch', { id: 'far', url: 'http://127.0.0.1:1/' }),
+  UNKNOWN_PERSON: () => call('GET', '/svc/_people/p_0'),
+  UNKNOWN_GROUP: () => call('DELETE', '/svc/_groups/g_0'),
+  UNKNOWN_SHARE: () => call('DELETE', '/svc/_apps/notes/shares/s_0'),
+  UNKNOWN_INVITATION: () => call('DELETE', '/svc/_invitations/i_0'),
+  LINK_ENDED: () => {
+    const headers = { host: consoleHost(gateway), 'sec-fetch-site': 'same-origin' };
+    return post('/svc/_auth/link', { code: 'x' }, headers);
+  },
   UNKNOWN_SESSION: () => call('GET', '/svc/_sessions/none/diff'),
   UNKNOWN_CONVERSATION: () => call('GET', '/_svc-conversations/apps/notes/sessions/none'),
   UNKNOWN_BLOB: () => call('GET', `/svc/notes/_blobs/${SHA256}`),
@@ -189,6 +198,8 @@ const ELSEWHERE: Partial<Record<ErrorCode, string>> = {
   RUN_ABORTED: 'test/chat.e2e.test.ts',
   NOT_CONFIRMED: 'test/chat-acp.e2e.test.ts',
   SECRET_UNREADABLE: 'test/secrets.e2e.test.ts',
+  UNKNOWN_PASSKEY: 'test/passkeys.e2e.test.ts',
+  FRESH_SIGN_IN_NEEDED: 'test/people-account.e2e.test.ts',
   TEMPLATE_FAILED: 'supervisor/authoring/templates.test.ts',
   STORE_DAMAGED: 'test/damaged-store.e2e.test.ts',
   BACKUP_TOO_LARGE: 'test/jobs.e2e.test.ts',

@@ -232,6 +232,8 @@ onEachEdge({}, (gateway, _edge, store) => {
     await load();
     for (const one of busy) one.leave();
     assert.equal((await inTime(next.answer, 'the answer of the next read')).status, 200);
+    // A handler that is told of its end keeps results of reads beside it from being kept.
+    await eventually(async () => (await load()).inFlight === 0);
   });
 
   test('a result that read the caller is kept for each caller', async () => {

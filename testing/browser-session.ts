@@ -6,13 +6,17 @@ import type { TestGateway } from './gateway.ts';
 import { enter, type Origin, signIn } from './origins.ts';
 import { originOf } from './pages.ts';
 
-/** Gives the browser a new session at the origin of a page. Resolves with the page's address, and the session's console. */
+/**
+ * Gives the browser a new session at the origin of a page. `who` is where somebody signed in at the console; without it, it is the
+ * administrator. Resolves with the page's address, and the session's console.
+ */
 export async function signBrowserIn(
   context: BrowserContext,
   gateway: TestGateway,
   page: PageOwner,
+  who?: Origin,
 ): Promise<{ address: string; console: Origin }> {
-  const console = await signIn(gateway);
+  const console = who ?? (await signIn(gateway));
   const { cookie, pageKey } = await enter(gateway, console, page);
   const origin = originOf(gateway, page);
   const [, name = '', value = ''] = /^([^=]+)=([^;]+)/.exec(cookie) ?? [];

@@ -27,6 +27,8 @@ export const VIEWS = {
   automation: '/automations/todos/digest',
   'new-automation': '/automations/new?app=todos',
   runs: '/runs',
+  people: '/people',
+  account: '/account',
   system: '/system',
   insights: '/system/insights',
   notices: '/system/notices',

@@ -52,11 +52,12 @@ export function markedLedgerApp(id: string): Record<string, string> {
     ...ledgerApp(id),
     'app.json': JSON.stringify({
       ...rest,
-      queries: [...queries, { name: 'mark' }],
+      queries: [...queries, { name: 'mark' }, { name: 'own' }],
       actions: [...actions, { name: 'raise', writes: ['marks'] }],
     }),
     'migrations/0002_marks.sql': 'CREATE TABLE marks (n INTEGER NOT NULL); INSERT INTO marks VALUES (0);',
     'queries/mark.js': `export default ({ db }) => db.get('SELECT n FROM marks');`,
+    'queries/own.js': `export default async ({ db, ctx }) => ({ ...(await db.get('SELECT n FROM marks')), user: ctx.user?.id });`,
     'actions/raise.js': `export default async ({ input, db }) => {
       await db.run('UPDATE marks SET n = max(n, ?)', [input.n]);
       return { status: 201, body: input.n };

@@ -1,10 +1,11 @@
-/** The console's Home, System, notices, automations, runs and palette, driven in a browser: suites on one gateway. */
+/** The console's Home, System, notices, automations, runs, palette and people, driven in a browser: suites on one gateway. */
 import { describe } from 'node:test';
 import { gatewayOfSuite } from '../../testing/edges.ts';
 import { automationsSuite } from './console-automations.ts';
 import { homeSuite } from './console-home.ts';
 import { NOWHERE, noticesSuite } from './console-notices.ts';
 import { paletteSuite } from './console-palette.ts';
+import { peopleSuite } from './console-people.ts';
 
 describe('the console', () => {
   const gateway = gatewayOfSuite({ apps: ['todos', 'guestbook'], config: { notify: [NOWHERE] } });
@@ -12,4 +13,5 @@ describe('the console', () => {
   noticesSuite(gateway);
   automationsSuite(gateway);
   paletteSuite(gateway);
+  peopleSuite(gateway);
 });

@@ -240,15 +240,15 @@ export function homeSuite(gateway: TestGateway): void {
 
     test('a picture of an app that a busy gateway refused is asked for again', async () => {
       await suite.newContext();
-      let refused = 0;
+      let isBusy = true;
       await suite.context.route(/\/svc\/_apps\/todos\/icon/, (route) =>
-        refused++ === 0 ? route.fulfill({ status: 503 }) : route.continue(),
+        isBusy ? route.fulfill({ status: 503 }) : route.continue(),
       );
       const page = await open('/apps/todos');
       await page.getByRole('heading', { name: 'Todos', level: 1 }).waitFor();
       await page.locator('.app-head span.tile').waitFor();
+      isBusy = false;
       await page.locator('.app-head img').evaluate((image: { decode(): Promise<void> }) => image.decode());
-      assert.ok(refused > 1);
     });
 
     test('signing out asks for the token, and signing in again shows what was there', async () => {

@@ -7,7 +7,7 @@ import type { AppFiles } from '../../testing/published.ts';
 import { sharedChromium } from './chromium.ts';
 
 /** Far more than anything here takes, so that no test fails on a busy machine. */
-const PATIENCE_MS = 90_000;
+export const PATIENCE_MS = 90_000;
 
 export type ConsoleSuite = {
   gateway: TestGateway;

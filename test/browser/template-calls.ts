@@ -63,6 +63,7 @@ export const CALLS: Record<string, (given: Given) => ToolCall[]> = {
       { tool: 'update', valid: { id: 1, note: 'Sweets' }, invalid: { id: 1 } },
       { tool: 'list', valid: { month, search: 'SWEET' }, invalid: { month: '2026-13' } },
       { tool: 'month', valid: { month }, invalid: {} },
+      { tool: 'people', valid: { month }, invalid: {} },
       { tool: 'remove', valid: { id: 1 }, invalid: { id: '1' } },
       { tool: 'addCategory', valid: { name: 'Pets' }, invalid: { name: ' ' }, status: 201 },
       { tool: 'updateCategory', valid: { id: 8, budget: 100 }, invalid: { id: 8, budget: 0 } },
@@ -121,11 +122,7 @@ export const CALLS: Record<string, (given: Given) => ToolCall[]> = {
     { tool: 'search', valid: { text: 'leap "day' }, invalid: { text: '' } },
     { tool: 'onThisDay', valid: { day: '2024-02-29' }, invalid: { day: 'today' } },
     { tool: 'stats', valid: { today: dayAgo() }, invalid: { today: 7 } },
-    {
-      tool: 'saveReview',
-      valid: { day: '2020-03-01', days: 1, words: 2, memories: 0, madeAt: 1 },
-      invalid: { day: '2020-03-01', days: 8, words: 2, memories: 0, madeAt: 1 },
-    },
+    { tool: 'review', valid: { day: '2020-03-01', madeAt: 1 }, invalid: { day: '2020-03-01' } },
     { tool: 'reviews', valid: {}, invalid: { limit: 'all' } },
     { tool: 'remove', valid: { day: '2020-02-29' }, invalid: { day: null } },
   ],
@@ -143,11 +140,26 @@ export const CALLS: Record<string, (given: Given) => ToolCall[]> = {
     },
     { tool: 'updateCard', valid: { id: 1, notes: 'n' }, invalid: { id: 1 } },
     { tool: 'moveCard', valid: { id: 1, column: 2, before: null }, invalid: { id: 1, column: 2, before: 'x' } },
+    { tool: 'people', valid: {}, invalid: { all: true } },
     { tool: 'boards', valid: {}, invalid: { all: true } },
     { tool: 'board', valid: { id: 1 }, invalid: {} },
     { tool: 'removeCard', valid: { id: 1 }, invalid: {} },
     { tool: 'removeColumn', valid: { id: 3 }, invalid: {} },
     { tool: 'removeBoard', valid: { id: 1 }, invalid: { id: null } },
+  ],
+  polls: () => [
+    {
+      tool: 'add',
+      valid: { question: ' Lunch? ', options: ['Pizza', 'Noodles'], several: true, named: true },
+      invalid: { question: 'Lunch?', options: ['Pizza'] },
+      status: 201,
+    },
+    { tool: 'list', valid: { before: 1000, limit: 5 }, invalid: { limit: 0 } },
+    { tool: 'poll', valid: { id: 1 }, invalid: {} },
+    // The administrator has no vote.
+    { tool: 'vote', valid: { poll: 1, options: [1] }, invalid: { poll: 1, options: ['Pizza'] }, status: 403 },
+    { tool: 'close', valid: { id: 1 }, invalid: { id: 0 } },
+    { tool: 'remove', valid: { id: 1 }, invalid: {} },
   ],
   todos: ({ id }) => {
     const digest = { day: '2026-11-21', open: 1, done: 2, madeAt: 3 };

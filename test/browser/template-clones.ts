@@ -38,6 +38,7 @@ const TEMPLATES: Record<
   habits: { first: ['add', () => ({ name: 'Stretch' })], shows: 'Floss' },
   journal: { shows: 'Kept as you type' },
   kanban: { shows: 'Make a board' },
+  polls: { shows: 'No poll is open.' },
   todos: { first: ['add', () => ({ title: 'Call' })], inputs: { inbox: 'From the inbox' }, shows: 'From the inbox' },
 };
 
@@ -123,7 +124,7 @@ export function clones(): void {
     await t.test('posts to the new webhooks arrive, and the clone itself records failures', async () => {
       const [contact, todos] = ['contact', 'todos'].map((template) => only(minted.get(template) ?? []));
       assert.ok(contact && todos, 'both were minted');
-      assert.deepEqual([contact.ownerApp, todos.ownerApp], ['my-1', 'my-8']);
+      assert.deepEqual([contact.ownerApp, todos.ownerApp], ['my-1', 'my-9']);
       const app = new TemplateApp('my-1', gateway, 'contact');
       const before = await app.read('counts');
       assert.equal((await post(gateway, contact, { ...MESSAGE, name: 'Grace' })).status, 200);
@@ -131,18 +132,18 @@ export function clones(): void {
       assert.equal((await post(gateway, contact, { ...MESSAGE, email: 'nobody' })).status, 500);
       await eventually(async () => (await app.read('counts')).refused === before.refused + 1);
       assert.equal((await post(gateway, todos, 'Posted')).status, 200);
-      const list = await new TemplateApp('my-8', gateway, 'todos').read('list');
+      const list = await new TemplateApp('my-9', gateway, 'todos').read('list');
       assert.equal(list[0].title, 'Posted');
       assert.equal((await post(gateway, { ...todos, secret: contact.secret }, 'x')).status, 401);
     });
 
     await t.test('another name changes only the name', async () => {
-      const app = new TemplateApp('my-8', gateway, 'todos');
+      const app = new TemplateApp('my-9', gateway, 'todos');
       const before = await app.read('list');
-      const renamed = await gateway.call('POST', '/svc/_apps/my-8/meta', { body: { name: 'Errands', publish: true } });
+      const renamed = await gateway.call('POST', '/svc/_apps/my-9/meta', { body: { name: 'Errands', publish: true } });
       assert.equal(renamed.status, 200, renamed.text);
-      const record = (await gateway.call('GET', '/svc/_apps/my-8')).json;
-      assert.deepEqual([record.id, record.name, record.activeVersion], ['my-8', 'Errands', 'my-8/v2']);
+      const record = (await gateway.call('GET', '/svc/_apps/my-9')).json;
+      assert.deepEqual([record.id, record.name, record.activeVersion], ['my-9', 'Errands', 'my-9/v2']);
       assert.deepEqual(await app.read('list'), before);
       assert.equal((await post(gateway, only(minted.get('todos') ?? []), 'Renamed')).status, 200);
       await runEveryAutomation(app, { inbox: 'Again' });

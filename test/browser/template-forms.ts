@@ -78,6 +78,21 @@ export const FORMS: Form[] = [
     add: (app, text) => app.write('add', { cents: 100, day: dayAgo(), category: 1, note: text }),
   },
   {
+    id: 'polls',
+    fill: async (page, text) => {
+      if (!(await page.getByLabel('Question').isVisible()))
+        await page.getByRole('button', { name: 'New poll' }).click();
+      await page.getByLabel('Question').fill(text);
+      await page.getByPlaceholder('Option 1').fill('Yes');
+      await page.getByPlaceholder('Option 2').fill('No');
+    },
+    send: (page) => page.getByRole('button', { name: 'Make the poll' }).click(),
+    field: (page) => page.getByLabel('Question'),
+    row: (page, text) => page.getByRole('heading', { name: text, exact: true }),
+    count: async (app, text) => countIn(await app.read('list'), 'question', text),
+    add: (app, text) => app.write('add', { question: text, options: ['Yes', 'No'] }),
+  },
+  {
     id: 'bookmarks',
     fill: (page, text) => page.locator('#url').fill(`https://127.0.0.1:1/${text}`),
     send: (page) => enterIn(page.locator('#url')),

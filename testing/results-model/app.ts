@@ -1,4 +1,6 @@
 /** The subject of the model of kept results: an app, its queries, and a thread that runs them. */
+
+import type { HandlerCaller, HandlerUser } from '../../protocol/wire/handler-caller.ts';
 import type { Request } from '../../supervisor/dispatch/request.ts';
 import type { CallReply } from '../../supervisor/tree/actor/call.ts';
 
@@ -17,8 +19,28 @@ export const QUERIES: Record<string, { sources: Source[]; keep: boolean; caller:
   personal: { sources: ['c'], keep: true, caller: true },
 };
 
+const ANN: HandlerUser = { id: 'p_1', name: 'Ann', role: 'editor' };
+/** Each differs from another one in a single thing that a handler sees. */
+export const READERS: readonly HandlerCaller[] = [
+  { kind: 'admin' },
+  { kind: 'guest' },
+  { kind: 'person', name: 'Ann', user: ANN },
+  { kind: 'person', name: 'Ann', user: { ...ANN, role: 'viewer' } },
+  { kind: 'person', name: 'Ann', user: { ...ANN, id: 'p_2' } },
+  { kind: 'agent', name: 'codex', user: ANN },
+  { kind: 'agent', name: 'codex' },
+  { kind: 'token', name: 'codex' },
+  { kind: 'token', name: JSON.stringify(ANN) },
+];
+
+/** All that a handler sees of who calls. */
+export function shownOf({ kind, name, user }: HandlerCaller): string {
+  return JSON.stringify([kind, name ?? null, user ?? null]);
+}
+
 /** By table, and for the schema: the number of the commit that wrote it last. */
 export type Seen = Record<string, number>;
+/** `caller` is what was shown of who called, where the query read that. */
 export type Answer = { seen: Seen; version: string; caller: string | null };
 
 /** A query that was submitted. Its time runs from `arrivedAt`. */

@@ -26,9 +26,11 @@ import {
   APP,
   newest,
   QUERIES,
+  READERS,
   type Seen,
   type Source,
   type StartedCall,
+  shownOf,
   TABLES,
   type Table,
   Thread,
@@ -324,13 +326,13 @@ export class ResultsModel {
   #read(): void {
     const client = this.#random.pick(this.#clients);
     const query = this.#random.pick(Object.keys(QUERIES));
-    const caller = this.#random.next() < 0.5 ? 'ann' : 'bob';
+    const caller = this.#random.pick(READERS);
     const least = newest(this.#acknowledged, client.seen);
     const request: Request = {
       body: Buffer.alloc(0),
       traceId: () => '',
       source: 'handler',
-      caller: { kind: 'token', name: caller },
+      caller,
     };
     const target = { app: { id: APP, key: APP }, kind: 'query', tool: { name: query } } as Target;
     const version = this.#version;
@@ -346,7 +348,7 @@ export class ResultsModel {
           JSON.parse(Buffer.from(body).toString()) as Answer,
           least,
           client.seen,
-          caller,
+          shownOf(caller),
           timing.cache,
           version,
         );
@@ -460,7 +462,7 @@ export class ResultsModel {
     while (work.sources.length > 0) this.#statement(thread, work);
     const { query, request, reply, schema } = work.call;
     const { keep, caller } = QUERIES[query] as { keep: boolean; caller: boolean };
-    const shown = caller ? (request.caller.name ?? '') : null;
+    const shown = caller ? shownOf(request.caller) : null;
     const answer: Answer = { seen: work.seen, version: thread.version, caller: shown };
     const tracked = { reads: { tables: work.tables, keep, caller }, version: thread.version };
     const timing = { queueMs: 0, handlerMs: 0, started: true };

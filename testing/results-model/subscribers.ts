@@ -3,7 +3,7 @@ import type { Scope } from '../../supervisor/dispatch/scope.ts';
 import type { LiveQueries } from '../../supervisor/live/live-queries.ts';
 import type { LiveState } from '../../supervisor/live/live-query.ts';
 import type { Random } from '../random.ts';
-import { type Answer, APP, newest, QUERIES, type Seen } from './app.ts';
+import { type Answer, APP, newest, QUERIES, READERS, type Seen, shownOf } from './app.ts';
 
 /** A follower of a live query. */
 type Subscriber = {
@@ -40,13 +40,13 @@ export class Subscribers {
       return;
     }
     const query = this.#random.pick(Object.keys(QUERIES));
-    const name = this.#random.next() < 0.5 ? 'ann' : 'bob';
+    const reader = this.#random.pick(READERS);
+    const caller = shownOf(reader);
     const least = newest(acknowledged, client.seen);
-    const subscriber: Subscriber = { query, caller: name, client, least, last: null, stop: () => {} };
+    const subscriber: Subscriber = { query, caller, client, least, last: null, stop: () => {} };
     this.#all.add(subscriber);
-    const caller = { kind: 'token' as const, name };
     const { stop } = this.#live.follow(
-      { scope: { app: APP, key: APP } as Scope, query, input: '{}', caller, client: name },
+      { scope: { app: APP, key: APP } as Scope, query, input: '{}', caller: reader, client: caller },
       { tell: (state) => this.#tell(subscriber, state), closed: () => {} },
     );
     subscriber.stop = stop;

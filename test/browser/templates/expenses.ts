@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { accessibilityFaults } from '../../../testing/axe.ts';
 import { callEveryTool, openTemplate, runEveryAutomation } from '../template-app.ts';
 
 const today = new Date();
@@ -86,6 +88,30 @@ export function suite(): void {
       app.complaints.filter((text) => !text.includes('status of 409')),
       [],
     );
+  });
+
+  test('two people see who paid, and who owes what', async (t) => {
+    const app = await openTemplate(t, 'expenses');
+    const [mia, noah] = [await app.windowOf('Mia'), await app.windowOf('Noah')];
+    const add = async (page: Page, amount: string, note: string) => {
+      await page.locator('#amount').fill(amount);
+      await page.locator('#day').fill(day(3));
+      await page.locator('#note').fill(note);
+      await page.locator('#note').press('Enter');
+      await page.locator('.expense').filter({ hasText: note }).waitFor();
+    };
+    await add(mia, '40', 'Market');
+    assert.equal(await mia.getByLabel('Paid by').first().isVisible(), false, 'there is nobody else');
+    await add(noah, '10', 'Bread');
+    await noah.locator('#add').getByLabel('Paid by').selectOption('Mia');
+    await add(noah, '6', 'Soap');
+    const balances = mia.getByRole('region', { name: 'Who paid' }).getByRole('listitem');
+    await balances.filter({ hasText: 'Mia' }).getByText('gets back €18.00').waitFor();
+    await balances.filter({ hasText: 'Noah' }).getByText('owes €18.00').waitFor();
+    await mia.locator('.expense').filter({ hasText: 'Soap' }).getByText('Mia').waitFor();
+    await app.picture(mia, 'people');
+    assert.deepEqual(await accessibilityFaults(mia), []);
+    assert.deepEqual(app.complaints, []);
   });
 
   test('its tools, and the month in review', async (t) => {

@@ -120,6 +120,23 @@ export function suite(): void {
     assert.deepEqual(app.complaints, []);
   });
 
+  test('two people write on the same day, and neither sees the pages of the other', async () => {
+    const [june, otto] = [await app.windowOf('June'), await app.windowOf('Otto')];
+    await june.getByText('Nothing yet.').waitFor();
+    await june.getByLabel('Entry').fill('A secret of June.');
+    await june.getByText('Saved', { exact: true }).waitFor();
+    await otto.getByText('Others who have this app do not see your pages.').waitFor();
+    await otto.getByRole('searchbox', { name: 'Search' }).fill('secret');
+    await otto.getByRole('heading', { name: 'Nothing found' }).waitFor();
+    await otto.getByLabel('Entry').fill('Words of Otto, and of nobody else.');
+    await otto.getByText('Saved', { exact: true }).waitFor();
+    await june.locator('dd#total-words').filter({ hasText: '4' }).waitFor();
+    assert.equal(await june.getByLabel('Entry').inputValue(), 'A secret of June.');
+    assert.ok(!(await otto.content()).includes('June'));
+    await app.picture(otto, 'person');
+    assert.deepEqual(app.complaints, []);
+  });
+
   test('the typeface and the theme are kept', async () => {
     const page = await app.window();
     await page.getByLabel('Typeface').selectOption('Sans');

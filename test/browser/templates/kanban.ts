@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
+import { accessibilityFaults } from '../../../testing/axe.ts';
 import { eventually } from '../../../testing/edges.ts';
 import { callEveryTool, openTemplate, type TemplateApp } from '../template-app.ts';
 
@@ -102,6 +103,32 @@ export function suite(): void {
     await here.locator('#confirm').getByRole('button', { name: 'Remove' }).click();
     await here.getByRole('heading', { name: 'Moving house' }).waitFor();
     await shows(both, 'To do: Paint the kitchen | Doing: Call the movers | Waiting:  | Done: ');
+    assert.deepEqual(app.complaints, []);
+  });
+
+  test('a card is assigned to a person, who filters their own', async (t) => {
+    const app = await openTemplate(t, 'kanban');
+    await app.write('addBoard', { name: 'House' });
+    for (const title of ['Paint', 'Sand']) await app.write('addCard', { column: 1, title });
+    const [kim, lou] = [await app.windowOf('Kim'), await app.windowOf('Lou')];
+    await kim.getByRole('button', { name: 'Sand' }).press('Shift+ArrowUp');
+    await shows([lou], 'To do: Sand, Paint | Doing:  | Done: ');
+    await lou.getByRole('button', { name: 'Paint' }).press('Enter');
+    await lou.getByLabel('Assigned to').selectOption('Kim');
+    await lou.getByRole('button', { name: 'Save' }).click();
+    await kim.getByRole('button', { name: 'Paint Kim' }).waitFor();
+    await app.picture(kim, 'assigned');
+    await kim.getByRole('button', { name: 'Mine' }).click();
+    await shows([kim], 'To do: Paint | Doing:  | Done: ');
+    await kim.getByLabel('Add a card to To do').fill('Clean the brushes');
+    await kim.keyboard.press('Enter');
+    await shows([kim], 'To do: Paint, Clean the brushes | Doing:  | Done: ');
+    await kim.getByRole('button', { name: 'Clean the brushes' }).press('Shift+ArrowUp');
+    await shows([lou], 'To do: Sand, Clean the brushes, Paint | Doing:  | Done: ');
+    const page = await app.window();
+    await page.getByRole('button', { name: 'Paint Kim' }).waitFor();
+    assert.equal(await page.getByRole('button', { name: 'Mine' }).isVisible(), false, 'the administrator is nobody');
+    assert.deepEqual(await accessibilityFaults(lou), []);
     assert.deepEqual(app.complaints, []);
   });
 

@@ -54,6 +54,23 @@ export function suite(): void {
     assert.deepEqual(app.complaints, []);
   });
 
+  test('rows say who added and who ticked off, once there are several people', async () => {
+    const rosa = await app.windowOf('Rosa');
+    await rosa.getByLabel('New todo').fill('Buy stamps');
+    await rosa.keyboard.press('Enter');
+    const row = (page: Page) => page.getByRole('listitem').filter({ hasText: 'Buy stamps' });
+    await row(rosa).waitFor();
+    assert.equal(await rosa.getByText('from you').count(), 0, 'there is nobody else');
+    await row(here).getByText('from Rosa', { exact: true }).waitFor();
+    const sami = await app.windowOf('Sami');
+    await row(sami).getByRole('checkbox').check();
+    await row(rosa).getByText('from you, done by Sami').waitFor();
+    await app.picture(rosa, 'people');
+    await app.write('remove', { done: true });
+    await rosa.getByText('A clean slate.').waitFor();
+    assert.deepEqual(app.complaints, []);
+  });
+
   test('the automations', async () => {
     const outputs = await runEveryAutomation(app, { inbox: 'From the inbox' });
     assert.deepEqual(outputs.digest, { open: 0, done: 0 });
