@@ -231,6 +231,18 @@ test('an icon with a layer for each of many groups takes no more memory than it 
   await assert.rejects(drawn, { message: 'drawing it takes too much memory; make it simpler' });
 });
 
+test('an icon that has to wait for the processor is drawn', async () => {
+  const cell = new Int32Array(new SharedArrayBuffer(4));
+  let begun = 0;
+  // It waits where others would use the processor.
+  const work = () => {
+    begun++;
+    return Atomics.wait(cell, 0, 0, 300);
+  };
+  assert.equal(await drawing(svg('<rect width="9" height="9"/>'), work, 200), 'timed-out');
+  assert.ok(begun > 1);
+});
+
 test('the memory of a module gets a largest size, and a module without one is refused', () => {
   const head = Buffer.from('\0asm\x01\0\0\0', 'latin1');
   // A custom section, then a memory of at least 300 pages.

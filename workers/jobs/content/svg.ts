@@ -32,20 +32,38 @@ let compiled: WebAssembly.Module | null = null;
 /** Only to end what takes too long: a time limit of `vm` ends WebAssembly, too. */
 const limited = createContext({});
 
+/** The longest time of a drawing that had to wait for the processor, in times of `timeout`. */
+const LONGEST_WAIT = 8;
+
 /**
  * The result of `work`, which is synchronous, draws within its run only, and has `timeout` ms and `LIMITS.iconMemoryMb` for all of it.
- * Rejects with the `SvgFault` that it throws or that ends it, and with another error when the library cannot be loaded.
+ * Rejects with the `SvgFault` that it throws or that ends it, and with another error when the library cannot be loaded. On a busy
+ * machine time passes in which nothing is drawn: a drawing that ended without its processor time is begun again with twice as long.
  */
 export async function drawing<T>(svg: string, work: (draw: Draw) => T, timeout: number = LIMITS.iconMs): Promise<T> {
-  const library = await loadLibrary();
-  limited.work = () => work(drawOf(svg, library));
-  try {
-    return runInContext('work()', limited, { timeout }) as T;
-  } catch (error) {
-    throw faultOf(error, timeout);
-  } finally {
-    delete limited.work;
+  for (let wait = timeout; ; wait *= 2) {
+    const library = await loadLibrary();
+    limited.work = () => work(drawOf(svg, library));
+    const before = process.cpuUsage();
+    try {
+      return runInContext('work()', limited, { timeout: wait }) as T;
+    } catch (error) {
+      if (!isTimeout(error) || wait >= LONGEST_WAIT * timeout || hadProcessor(before, timeout))
+        throw faultOf(error, timeout);
+    } finally {
+      delete limited.work;
+    }
   }
+}
+
+function isTimeout(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === 'ERR_SCRIPT_EXECUTION_TIMEOUT';
+}
+
+/** Of the process, which is all that Node 20 knows: no less than what this thread had. */
+function hadProcessor(before: NodeJS.CpuUsage, milliseconds: number): boolean {
+  const { user, system } = process.cpuUsage(before);
+  return user + system >= milliseconds * 1000;
 }
 
 /** A new instance each time: what ended one leaves it in any state, and its memory never shrinks. */
@@ -86,8 +104,7 @@ function centred({ width, height, pixels: drawn }: Rendered, size: number): Pict
 }
 
 function faultOf(error: unknown, timeout: number): unknown {
-  if ((error as NodeJS.ErrnoException).code === 'ERR_SCRIPT_EXECUTION_TIMEOUT')
-    return new SvgFault(`drawing it takes more than ${timeout / 1000} s; make it simpler`);
+  if (isTimeout(error)) return new SvgFault(`drawing it takes more than ${timeout / 1000} s; make it simpler`);
   if (error instanceof SvgFault || !(error instanceof Error)) return error;
   // What the library says of a file is a plain error; what ends it, such as a full memory or stack, has a name.
   return error.name === 'Error'
