@@ -28,7 +28,7 @@ const STARTS = { full: 5, smoke: 1 };
 const SETTLE_MS = { full: 2000, smoke: 100 };
 /** People who sign in, each at both gateways; the first loads the code, and is not counted. */
 const SIGN_INS = { full: 21, smoke: 3 };
-const READ_ROUNDS = { full: 12, smoke: 2 };
+const READ_ROUNDS = { full: 60, smoke: 2 };
 const IN_FLIGHT = { full: 64, smoke: 4 };
 const STREAMS = { full: 1000, smoke: 50 };
 const ENDS = { full: 7, smoke: 2 };

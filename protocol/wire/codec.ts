@@ -298,24 +298,29 @@ function viewOf({ buffer }: Buffer): DataView {
 }
 
 /** Most texts are short and ASCII: written here, without a call into native code. */
+/** From so many characters on Node writes a text sooner than a loop does. */
+const LONG_TEXT = 24;
+
 function writeText(into: Buffer, at: number, text: string): number {
-  let length = text.length;
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i);
-    if (code > 0x7f) {
-      length = into.write(text, at + 3, 'utf8');
-      break;
-    }
-    into[at + 3 + i] = code;
-  }
+  // Without the name of an encoding, which Node would have to look up.
+  const length = (text.length < LONG_TEXT ? writeAscii(into, at + 3, text) : null) ?? into.write(text, at + 3);
   into[at] = STR_16;
   into[at + 1] = length >>> 8;
   into[at + 2] = length;
   return at + 3 + length;
 }
 
+/** Null where a character is no ASCII. */
+function writeAscii(into: Buffer, at: number, text: string): number | null {
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code > 0x7f) return null;
+    into[at + i] = code;
+  }
+  return text.length;
+}
+
 function textOf(from: Buffer, start: number, stop: number): string {
-  // Without the name of an encoding, which Node would have to look up.
   return from.toString(undefined, start, stop);
 }
 

@@ -17,11 +17,7 @@ export function allowsTool(
   { roles }: Pick<HandlerCaller, 'roles'>,
   defined: Roles = {},
 ): boolean {
-  if (roles === undefined) return true;
-  return definitionsOf(roles, defined).some(({ queries, actions }) => {
-    const names = kind === 'query' ? queries : actions;
-    return names === '*' || names.includes(name);
-  });
+  return roles === undefined || roles.some((id) => allows(definitionOf(id, defined), kind, name));
 }
 
 /** Throws `FORBIDDEN`, which names role and tool, unless one of the caller's roles allows the tool. */
@@ -30,7 +26,7 @@ export function demandRole({ app, kind, tool }: Target, caller: HandlerCaller): 
   if (roles === undefined) return;
   const defined = app.serving().roles;
   if (allowsTool(kind, tool.name, caller, defined)) return;
-  const [first] = definitionsOf(roles, defined);
+  const first = roles.map((id) => definitionOf(id, defined)).find((role) => role !== undefined);
   const why =
     first === undefined
       ? `"${app.id}" has no role "${roles[0]}"`
@@ -41,11 +37,23 @@ export function demandRole({ app, kind, tool }: Target, caller: HandlerCaller): 
 /** Throws `FORBIDDEN` unless one of the caller's roles allows some action: who changes nothing also stores no files. */
 export function demandSomeAction(app: App, { roles }: HandlerCaller): void {
   if (roles === undefined) return;
-  if (definitionsOf(roles, app.serving().roles).some(({ actions }) => actions === '*' || actions.length > 0)) return;
+  const defined = app.serving().roles;
+  const mayChange = (id: string): boolean => {
+    const actions = definitionOf(id, defined)?.actions ?? [];
+    return actions === '*' || actions.length > 0;
+  };
+  if (roles.some(mayChange)) return;
   throw new SvcError('FORBIDDEN', `Your role in "${app.id}" changes nothing, so it stores and deletes no files.`);
 }
 
-/** The roles among these that there are. */
-function definitionsOf(roles: readonly string[], defined: Roles = {}): RoleDefinition[] {
-  return roles.flatMap((id) => (Object.hasOwn(defined, id) ? (defined[id] ?? []) : id === 'viewer' ? VIEWER : []));
+function allows(role: RoleDefinition | undefined, kind: Target['kind'], tool: string): boolean {
+  if (role === undefined) return false;
+  const names = kind === 'query' ? role.queries : role.actions;
+  return names === '*' || names.includes(tool);
+}
+
+/** Undefined where there is no such role. */
+function definitionOf(id: string, defined: Roles = {}): RoleDefinition | undefined {
+  if (Object.hasOwn(defined, id)) return defined[id];
+  return id === 'viewer' ? VIEWER : undefined;
 }

@@ -20,7 +20,7 @@ async function setUp() {
   });
   const guest = { name: 'Ada', email: 'ada@example.org', password: 'hash', passkey: null, signedIn: null };
   const { account: ada, signIn } = await accounts.invitations.accept(code, guest, BROWSER);
-  return { accounts, ada, session: signIn.id };
+  return { accounts, ada, session: signIn };
 }
 
 test('who follows a session sees at once what its person is given, and loses', async (t) => {
@@ -50,13 +50,13 @@ test('who follows a session sees at once what its person is given, and loses', a
 test('a session that ends, by itself or not, is followed no further', async (t) => {
   t.mock.timers.enable({ apis: ['Date'], now: 1000 });
   const { accounts, ada, session } = await setUp();
-  const { id: second } = await accounts.people.begin(ada, BROWSER, 'hash');
+  const second = await accounts.people.begin(ada, BROWSER, 'hash');
   const [one, other] = [accounts.following(session), accounts.following(second)];
   assert.deepEqual([one()?.person.id, other()?.person.id], [ada.id, ada.id]);
-  await accounts.end(session);
+  await accounts.end(session.id);
   assert.deepEqual([one(), other()?.person.id], [null, ada.id]);
   t.mock.timers.setTime(1000 + LIMITS.personSessionMs - 1);
-  accounts.people.used(second);
+  accounts.people.used(second.id);
   t.mock.timers.setTime(1000 + LIMITS.personSessionMs);
   assert.equal(other()?.person.id, ada.id);
   t.mock.timers.setTime(1000 + 2 * LIMITS.personSessionMs);

@@ -65,17 +65,21 @@ export class Accounts {
     return this.#knownOf(this.people.signedIn(session));
   }
 
-  /** Says each time what `known` says. It is looked up once, until a record changes or the session would end. */
-  following(session: string): () => Known | null {
+  /**
+   * Says each time what `known` says, and null once the sign-in has expired. It is looked up once, until a record changes or the
+   * session would end.
+   */
+  following({ id, expiresAt }: SignIn, clock: () => number = Date.now): () => Known | null {
     let known: Known | null = null;
     let changes = -1;
     let until = 0;
     return () => {
-      if (changes === this.#records.changes && Date.now() < until) return known;
+      const now = clock();
+      if (changes === this.#records.changes && now < until) return known;
       changes = this.#records.changes;
-      const found = this.people.session(session);
-      until = found === undefined ? Number.POSITIVE_INFINITY : this.people.expiresAt(found);
-      known = this.known(session);
+      const found = this.people.session(id);
+      until = found === undefined ? Number.POSITIVE_INFINITY : Math.min(expiresAt, this.people.expiresAt(found));
+      known = now < expiresAt ? this.known(id) : null;
       return known;
     };
   }

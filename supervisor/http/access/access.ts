@@ -41,17 +41,19 @@ const NO_TOKEN = 'Send the access token as "Authorization: Bearer <token>".';
 const LEFT = 'The link by which you came here has ended. Ask whoever sent it for another one.';
 const WRONG_TOKEN = 'The access token is wrong: it may have been rotated or revoked, or has expired.';
 
+/** What is known of a session. `callerOf` makes the caller of a person's, whose page key was shown. */
+type Found = { readonly pageKey: string; callerOf: (() => Caller | null) | null };
+
 /**
  * What is made from the administrator's token. The maps have what was checked and found out before, because a signature takes
- * longer than all else that is asked about a caller. `people` makes the caller of a person's session whose page key was shown.
+ * longer than all else that is asked about a caller.
  */
 type Credentials = {
   token: string;
   digest: Buffer;
   sessionKey: Buffer;
   cookies: Map<string, SignedCookie>;
-  pageKeys: WeakMap<Session, string>;
-  people: WeakMap<Session, () => Caller | null>;
+  sessions: WeakMap<Session, Found>;
   admin: Caller;
 };
 type AccessOptions = {
@@ -140,10 +142,10 @@ export class Access extends EventEmitter<{ ended: []; rotated: [] }> {
 
   /** The caller, or the `UNAUTHORIZED` error to answer. With `isFile` the address may be signed in place of the page key. */
   caller(exchange: Exchange, place: Place, isFile = false): Caller | SvcError {
-    const authorization = exchange.header('authorization') ?? '';
+    const authorization = exchange.header('authorization');
     if (this.#admits?.(exchange) === true) return this.#credentials.admin;
-    const presented = this.#digestOf(authorization);
-    if (presented !== undefined) {
+    const presented = authorization === undefined ? undefined : this.#digestOf(authorization);
+    if (authorization !== undefined && presented !== undefined) {
       if (this.#admits === null && timingSafeEqual(presented, this.#credentials.digest)) return this.#credentials.admin;
       if (this.#mayScrape(exchange.path, presented)) return SCRAPER;
       const text = BEARER.exec(authorization)?.[1] ?? '';
@@ -158,11 +160,13 @@ export class Access extends EventEmitter<{ ended: []; rotated: [] }> {
     const session = this.#read(exchange, place);
     if (session === 'two') return unauthorized('The request carries two session cookies; sign in again.');
     if (session === null) return unauthorized(NO_TOKEN);
-    const { id, expiresAt } = session;
     const credentials = this.#credentials;
+    const found = this.#found(place, session);
+    const isKeyless = !isShown(exchange, found.pageKey, isFile);
+    if (found.callerOf !== null && !isKeyless) return this.#byPerson(session, found.callerOf);
+    const { id, expiresAt } = session;
     const isGood = () => credentials === this.#credentials && expiresAt > this.#now();
     const reach = place.kind === 'console' ? 'console' : (session.owner ?? 'shared');
-    const isKeyless = !this.hasKey(exchange, place, session, isFile);
     const { links } = this.accounts;
     if (links.isGuests(session)) {
       const now = () => (isGood() ? links.of(id) : null);
@@ -172,15 +176,18 @@ export class Access extends EventEmitter<{ ended: []; rotated: [] }> {
       if (this.signIns.isEnded(id)) return unauthorized(NO_TOKEN);
       return sessionCaller(reach, session, () => isGood() && !this.signIns.isEnded(id), isKeyless);
     }
-    let callerOf = isKeyless ? undefined : credentials.people.get(session);
-    if (callerOf === undefined) {
-      const following = this.accounts.following(id);
-      callerOf = accountCallers(() => (isGood() ? following() : null), reach, isKeyless);
-      if (!isKeyless) credentials.people.set(session, callerOf);
-    }
+    const following = this.accounts.following(session, this.#now);
+    const now = () => (credentials === this.#credentials ? following() : null);
+    const callerOf = accountCallers(now, reach, isKeyless);
+    if (isKeyless) return callerOf() ?? unauthorized(NO_TOKEN);
+    found.callerOf = callerOf;
+    return this.#byPerson(session, callerOf);
+  }
+
+  #byPerson({ id }: Session, callerOf: () => Caller | null): Caller | SvcError {
     const caller = callerOf();
     if (caller === null) return unauthorized(NO_TOKEN);
-    if (!isKeyless) this.accounts.people.used(id);
+    this.accounts.people.used(id);
     return caller;
   }
 
@@ -225,25 +232,23 @@ export class Access extends EventEmitter<{ ended: []; rotated: [] }> {
 
   /** The page key of a session at this origin. Only its page may get it: it is never in a page, an address or a log. */
   pageKey(place: Place, session: Session): string {
-    const { pageKeys, sessionKey } = this.#credentials;
-    let pageKey = pageKeys.get(session);
-    if (pageKey === undefined) {
-      pageKey = pageKeyOf(sessionText(place, session, this.#registeredAt), place, sessionKey);
-      pageKeys.set(session, pageKey);
-    }
-    return pageKey;
+    return this.#found(place, session).pageKey;
   }
 
-  /** Whether a request presents the page key of its session: in the header, or for a file by the signature of its address. */
-  hasKey(exchange: Exchange, place: Place, session: Session, isFile = false): boolean {
-    const shown = exchange.header(PAGE_KEY_HEADER);
-    if (shown !== undefined) return isEqual(shown, this.pageKey(place, session));
-    if (!isFile) return false;
-    const [, query = '', signature] = SIGNED.exec(exchange.query) ?? [];
-    if (signature === undefined) return false;
-    const signed = query === '' ? exchange.path : `${exchange.path}?${query}`;
-    const wanted = createHmac('sha256', this.pageKey(place, session)).update(signed).digest('hex');
-    return isEqual(signature, wanted);
+  /** Whether a request presents the page key of its session. */
+  hasKey(exchange: Exchange, place: Place, session: Session): boolean {
+    return isShown(exchange, this.pageKey(place, session), false);
+  }
+
+  #found(place: Place, session: Session): Found {
+    const { sessions, sessionKey } = this.#credentials;
+    let found = sessions.get(session);
+    if (found === undefined) {
+      const pageKey = pageKeyOf(sessionText(place, session, this.#registeredAt), place, sessionKey);
+      found = { pageKey, callerOf: null };
+      sessions.set(session, found);
+    }
+    return found;
   }
 
   /** The values of `set-cookie` headers that give this origin a session. */
@@ -292,8 +297,7 @@ export class Access extends EventEmitter<{ ended: []; rotated: [] }> {
       digest: hash('sha256', token, 'buffer'),
       sessionKey: createHmac('sha256', token).update('svc_session').digest(),
       cookies: new Map(),
-      pageKeys: new WeakMap(),
-      people: new WeakMap(),
+      sessions: new WeakMap(),
       admin: administrator(() => this.#credentials === credentials),
     };
     return credentials;
@@ -321,6 +325,17 @@ export class Access extends EventEmitter<{ ended: []; rotated: [] }> {
 
 /** A query that ends in a signature. The groups are what is before it, and the signature. */
 const SIGNED = new RegExp(`^(?:(.*)&)?${SIGNATURE_PARAMETER}=([0-9a-f]{64})$`);
+
+/** Whether a request presents a page key: in the header, or for a file by the signature of its address. */
+function isShown(exchange: Exchange, pageKey: string, isFile: boolean): boolean {
+  const shown = exchange.header(PAGE_KEY_HEADER);
+  if (shown !== undefined) return isEqual(shown, pageKey);
+  if (!isFile) return false;
+  const [, query = '', signature] = SIGNED.exec(exchange.query) ?? [];
+  if (signature === undefined) return false;
+  const signed = query === '' ? exchange.path : `${exchange.path}?${query}`;
+  return isEqual(signature, createHmac('sha256', pageKey).update(signed).digest('hex'));
+}
 
 /** Takes as long for each text of the length that is wanted. Without a buffer, which would take longer than all else. */
 function isEqual(shown: string, wanted: string): boolean {

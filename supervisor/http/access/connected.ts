@@ -72,7 +72,8 @@ class ConnectedCaller extends AccountCaller {
     const { app: key, role } = given;
     // Of two roles of a manifest none is less: one that its person has no more is worth nothing.
     const isHad = () => key === null || isAppRole(role) || hasRole({ grants: now()?.grants ?? [] }, role, key);
-    super(known, now, {
+    super(known, {
+      now,
       owner: null,
       client: `connection ${given.id}`,
       atMost: (capability, app) => may({ grants: [grant] }, capability, app) && isHad(),

@@ -87,7 +87,7 @@ export interface Caller {
   /** What its host, or the page that it came by, allows. The caller may do no more than that. */
   readonly atMost?: Allows;
   /** True where a browser may ask, whose cookie says who it is, or where nobody asks who it is. */
-  readonly byCookie?: true;
+  readonly byCookie?: true | undefined;
   /** True for the cookie of a session without the page key. */
   readonly keyless?: boolean;
   /** The caller as handlers see it. `app` is the key of their app or draft. */
@@ -105,8 +105,11 @@ export function may(
   capability: Capability,
   app: string | null,
 ): boolean {
-  const isGiven = grants.some((one) => one.rights.includes(capability) && covers(one, app) && one.isGood());
-  return isGiven && (atMost === undefined || atMost(capability, app));
+  // Every request is asked this, and a person's several times: a function for each would be waste.
+  for (const one of grants)
+    if (one.rights.includes(capability) && covers(one, app) && one.isGood())
+      return atMost === undefined || atMost(capability, app);
+  return false;
 }
 
 /** Throws `FORBIDDEN` unless the caller may; what goes on for it ends when it may no more. */

@@ -61,8 +61,10 @@ export type Known = {
   readonly seen?: { app?: string; caller?: HandlerCaller };
 };
 
-/** How somebody came: by which page, and what may be done there at most. */
+/** How somebody came: by which page, and what may be done there at most. One for all requests of a sign-in. */
 type Way = Pick<Caller, 'owner' | 'keyless' | 'byCookie' | 'atMost'> & {
+  /** What is known of them when it is asked: null once they are signed out, or may not sign in. */
+  now(): Known | null;
   /** The client that limits count, where it is not the person. */
   client?: string;
   /** Why not, where `atMost` forbids it. */
@@ -73,29 +75,36 @@ type Way = Pick<Caller, 'owner' | 'keyless' | 'byCookie' | 'atMost'> & {
 
 export class PersonCaller implements Caller {
   readonly kind = 'person';
-  readonly client: string;
-  readonly identity: string;
-  readonly owner: Caller['owner'];
-  readonly atMost: Allows;
-  readonly keyless: boolean;
-  readonly byCookie?: true;
-  readonly #limit: Way['limit'];
-  readonly #fault: NonNullable<Way['fault']>;
-  readonly #now: () => Known | null;
+  readonly #way: Way;
   #last: Known;
 
-  /** `now` says what is known of them when it is asked: null once they are signed out, or may not sign in. */
-  constructor(known: Known, now: () => Known | null, way: Way) {
+  constructor(known: Known, way: Way) {
     this.#last = known;
-    this.#now = now;
-    this.identity = `person ${known.person.id}`;
-    this.client = way.client ?? this.identity;
-    this.owner = way.owner;
-    this.atMost = way.atMost ?? (() => true);
-    this.keyless = way.keyless ?? false;
-    if (way.byCookie) this.byCookie = true;
-    this.#limit = way.limit;
-    this.#fault = way.fault ?? (() => null);
+    this.#way = way;
+  }
+
+  get identity(): string {
+    return `person ${this.person.id}`;
+  }
+
+  get client(): string {
+    return this.#way.client ?? this.identity;
+  }
+
+  get owner(): Caller['owner'] {
+    return this.#way.owner;
+  }
+
+  get atMost(): Allows {
+    return this.#way.atMost ?? ALL;
+  }
+
+  get keyless(): boolean {
+    return this.#way.keyless ?? false;
+  }
+
+  get byCookie(): true | undefined {
+    return this.#way.byCookie;
   }
 
   get person(): Known['person'] {
@@ -103,13 +112,13 @@ export class PersonCaller implements Caller {
   }
 
   get grants(): readonly Grant[] {
-    const known = this.#now();
+    const known = this.#way.now();
     if (known !== null) this.#last = known;
     return known?.grants ?? [];
   }
 
   get ended(): boolean {
-    return this.#now() === null;
+    return this.#way.now() === null;
   }
 
   /** Handlers see the role that the person has in their app. The role of an owner is `owner`. */
@@ -132,13 +141,13 @@ export class PersonCaller implements Caller {
 
   refusal(app: string | null): string {
     if (this.ended) return ENDED;
-    const limit = this.#limit(app) ?? ENDED;
+    const limit = this.#way.limit(app) ?? ENDED;
     if (this.person.role === 'owner') return limit;
     if (app === null) return 'Your role in this gateway does not allow this. An owner of the gateway can do it.';
     const id = appOfKey(app);
     const named = `"${id.slice(0, 80)}"`;
     const role = roleIn(this.grants, id) ?? definedRolesIn(this.grants, id)[0] ?? null;
-    if (role === null) return this.#fault(id) ?? `The app ${named} is not shared with you.`;
+    if (role === null) return this.#way.fault?.(id) ?? `The app ${named} is not shared with you.`;
     // Where they came by is not in the way of what their role does not allow either.
     return role === 'manager' ? limit : `Your role in ${named} is ${role}, and this needs more.`;
   }
@@ -150,7 +159,8 @@ export function hostPerson(person: Person, makerOf: MakerOf, atMost?: Allows): P
   const { apps = {} } = person;
   const fault = (app: string): string | null =>
     Object.hasOwn(apps, app) ? `Your role in "${app.slice(0, 80)}" is no text, so it is none.` : null;
-  return new PersonCaller(known, () => known, {
+  return new PersonCaller(known, {
+    now: () => known,
     owner: null,
     ...(atMost && { atMost }),
     limit: () => NOT_BY_HOST,
@@ -160,28 +170,41 @@ export function hostPerson(person: Person, makerOf: MakerOf, atMost?: Allows): P
 
 /** A person with an account of the gateway. What goes on for them also ends when the right to it is taken away. */
 export class AccountCaller extends PersonCaller {
-  readonly #holds: (() => boolean)[] = [];
-  /** What handlers were shown, by the key of their app. */
-  readonly #shown = new Map<string, HandlerCaller>();
+  #holds: (() => boolean)[] | null = null;
+  /** What handlers were shown, by the key of their app: of the first one, and of others, which most requests have not. */
+  #app: string | null = null;
+  #seen: HandlerCaller | null = null;
+  #others: Map<string, HandlerCaller> | null = null;
 
   override get ended(): boolean {
     return (
       super.ended ||
-      this.#holds.some((holds) => !holds()) ||
-      [...this.#shown].some(([app, shown]) => hasLost(shown, super.shown(app)))
+      this.#holds?.some((holds) => !holds()) === true ||
+      (this.#app !== null && this.#seen !== null && hasLost(this.#seen, super.shown(this.#app))) ||
+      [...(this.#others ?? [])].some(([app, shown]) => hasLost(shown, super.shown(app)))
     );
   }
 
   relies(holds: () => boolean): void {
-    this.#holds.push(holds);
+    // Most have one, and a list of one is small.
+    if (this.#holds === null) this.#holds = [holds];
+    else this.#holds.push(holds);
   }
 
   override shown(app: string): HandlerCaller {
     const shown = super.shown(app);
-    this.#shown.set(app, shown);
+    this.#app ??= app;
+    if (this.#app === app) {
+      this.#seen = shown;
+    } else {
+      this.#others ??= new Map();
+      this.#others.set(app, shown);
+    }
     return shown;
   }
 }
+
+const ALL: Allows = () => true;
 
 /** The roles that allow every tool, from the least to the most. */
 const FULL_ROLES: readonly string[] = ['editor', 'manager', 'owner'];
@@ -201,17 +224,18 @@ function hasLost(before: HandlerCaller, now: HandlerCaller): boolean {
  */
 export function accountCallers(now: () => Known | null, reach: Reach, keyless: boolean): () => PersonCaller | null {
   const { on, rights } = reached(reach, keyless);
-  const grants = [lastingGrant(on, rights)];
+  const most = { grants: [lastingGrant(on, rights)] };
   const way: Way = {
+    now,
     owner: ownerOf(reach),
     keyless,
     byCookie: true,
-    atMost: (capability, app) => may({ grants }, capability, app),
+    atMost: (capability, app) => may(most, capability, app),
     limit: (app) => refusalAt(reach, keyless, app),
   };
   return () => {
     const known = now();
-    return known === null ? null : new AccountCaller(known, now, way);
+    return known === null ? null : new AccountCaller(known, way);
   };
 }
 
