@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { type Agent, request } from 'node:http';
+import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -64,8 +64,9 @@ export type Stream = {
  */
 export type Build = { root: string; nodeFlags?: string[]; script?: string; descriptors?: number };
 
-/** Idle connections are ended after longer than this, on both edges and by Node's client. */
+/** Idle connections are ended after longer than this, on both edges. The client ends them first: a request may cross the end of one. */
 const IDLE_MS = 4000;
+const AGENT = new Agent({ keepAlive: true, timeout: IDLE_MS });
 
 export class TestGateway {
   readonly dataDir: string;
@@ -187,7 +188,7 @@ export class TestGateway {
   call(
     method: string,
     path: string,
-    { body, headers = {}, token = this.token, agent }: CallOptions = {},
+    { body, headers = {}, token = this.token, agent = AGENT }: CallOptions = {},
   ): Promise<Answer> {
     const bytes =
       body === undefined
@@ -198,7 +199,7 @@ export class TestGateway {
     const send = (resolve: (answer: Answer) => void, reject: (error: Error) => void): void => {
       const req = request(this.url + path, {
         method,
-        ...(agent === undefined ? {} : { agent }),
+        agent,
         headers: {
           ...(token === null ? {} : { authorization: `Bearer ${token}` }),
           ...(bytes ? { 'content-length': String(bytes.length) } : {}),
@@ -231,8 +232,8 @@ export class TestGateway {
       });
       req.end(bytes ?? undefined);
     };
-    // A test that was held up, by a program that it waited for, has not seen yet that the gateway ended idle connections: it does in
-    // the turn of the event loop after this one.
+    // A test that was held up, by a program that it waited for, has not seen yet that idle connections have ended: it does in the
+    // turn of the event loop after this one.
     const wasIdle = performance.now() - this.#calledAt > IDLE_MS;
     this.#calledAt = performance.now();
     const answered = new Promise<Answer>((resolve, reject) => {
