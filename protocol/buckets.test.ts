@@ -1,0 +1,22 @@
+/** Buckets are the same on every node of every release, and spread the apps. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { BUCKETS, bucketOf } from './buckets.ts';
+import { draftKey } from './ids.ts';
+
+test('a bucket is the first twelve bits of the SHA-256 of the id', () => {
+  // printf todos | sha256sum: c8f7…
+  assert.equal(bucketOf('todos'), 0xc8f);
+  assert.equal(bucketOf('_identity'), bucketOf('_identity'));
+});
+
+test('a draft is in the bucket of its app', () => {
+  assert.equal(bucketOf(draftKey('s1', 'todos')), bucketOf('todos'));
+});
+
+test('many apps are spread over all buckets', () => {
+  const counts = new Array<number>(BUCKETS).fill(0);
+  for (let n = 0; n < 100_000; n++) (counts[bucketOf(`app-${n}`)] as number)++;
+  assert.ok(Math.min(...counts) > 0);
+  assert.ok(Math.max(...counts) < 60, `one has ${Math.max(...counts)}`);
+});
