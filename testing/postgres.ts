@@ -1,0 +1,135 @@
+/** Runs PostgreSQL servers of this machine's own installation for tests and benches, each in a temporary folder. */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import pg from 'pg';
+import { freePort } from './free-port.ts';
+import { eventually, LONG_MS } from './waiting.ts';
+
+const DEBIAN = '/usr/lib/postgresql';
+const USER = 'svc';
+const DATABASE = 'svc';
+/** What a cluster needs of its database, and little memory. */
+const SETTINGS = ['fsync=on', 'synchronous_commit=on', 'shared_buffers=32MB', 'max_connections=100'];
+
+export type Postgres = {
+  /** Of an empty database. */
+  readonly url: string;
+  /** Ends it in order and removes its folder. */
+  stop(): Promise<void>;
+  /** Ends all of its processes with SIGKILL; what it had acknowledged is in its folder. */
+  kill(): Promise<void>;
+  /** Starts it again at the same address; resolves when it takes connections. */
+  start(): Promise<void>;
+};
+
+/** Why no server can be started here; null where one can. With `CI=true` it is null, so that the tests fail instead. */
+export function whyNoPostgres(): string | null {
+  if (process.env.CI === 'true' || binaries() !== null) return null;
+  return 'PostgreSQL is not installed (Debian: apt install postgresql)';
+}
+
+/** The folder of `initdb` and `postgres`. */
+function binaries(): string | null {
+  const versions = existsSync(DEBIAN) ? readdirSync(DEBIAN).sort((a, b) => Number(b) - Number(a)) : [];
+  const folders = [
+    ...versions.map((version) => join(DEBIAN, version, 'bin')),
+    ...(process.env.PATH ?? '').split(delimiter),
+  ];
+  return folders.find((folder) => existsSync(join(folder, 'initdb')) && existsSync(join(folder, 'postgres'))) ?? null;
+}
+
+/** PostgreSQL refuses root, so there it runs as the user that its package made. */
+function account(): { uid: number; gid: number } | undefined {
+  if (process.getuid?.() !== 0) return undefined;
+  const idOf = (option: string) => Number(execFileSync('id', [option, 'postgres'], { encoding: 'utf8' }));
+  return { uid: idOf('-u'), gid: idOf('-g') };
+}
+
+/** Starts a server of its own on a free port of 127.0.0.1. Every caller stops it. */
+export async function postgres(): Promise<Postgres> {
+  const bin = binaries();
+  if (bin === null) throw new Error('PostgreSQL is not installed.');
+  const folder = mkdtempSync(join(tmpdir(), 'svc-postgres-'));
+  const as = account();
+  if (as !== undefined) chownSync(folder, as.uid, as.gid);
+  const data = join(folder, 'data');
+  execFileSync(join(bin, 'initdb'), ['-D', data, '-U', USER, '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'], {
+    ...as,
+    cwd: folder,
+    stdio: 'ignore',
+  });
+  const port = await freePort();
+  const urlOf = (name: string) => `postgres://${USER}@127.0.0.1:${port}/${name}`;
+  const options = [...SETTINGS, `port=${port}`, 'listen_addresses=127.0.0.1', `unix_socket_directories=${folder}`];
+  let server: ChildProcess | null = null;
+
+  const start = async (): Promise<void> => {
+    const args = ['-D', data, ...options.flatMap((option) => ['-c', option])];
+    // In a group of its own, so that a kill reaches all of its processes.
+    server = spawn(join(bin, 'postgres'), args, { ...as, cwd: folder, stdio: 'ignore', detached: true });
+    // The test process ends without waiting for it, and ends it.
+    server.unref();
+    const isUp = await eventually(LONG_MS, () => answers(urlOf('postgres')));
+    if (!isUp) throw new Error('PostgreSQL did not start.');
+  };
+  const end = async (how: (pid: number) => void): Promise<void> => {
+    if (server === null || server.exitCode !== null || server.signalCode !== null) return;
+    server.ref();
+    const exit = once(server, 'exit');
+    how(server.pid as number);
+    await exit;
+    server = null;
+  };
+
+  await start();
+  await run(urlOf('postgres'), `CREATE DATABASE ${DATABASE}`);
+  // A test that fails before it stops the server leaves none behind.
+  process.once('exit', () => {
+    if (server?.pid !== undefined && server.exitCode === null) process.kill(-server.pid, 'SIGKILL');
+    rmSync(folder, { recursive: true, force: true });
+  });
+  return {
+    url: urlOf(DATABASE),
+    start,
+    kill: () => end((pid) => process.kill(-pid, 'SIGKILL')),
+    stop: async () => {
+      // "Fast": it ends the sessions that are left.
+      await end((pid) => process.kill(pid, 'SIGINT'));
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+let shared: Promise<Postgres> | null = null;
+let databases = 0;
+
+/** The URL of a fresh, empty database in a server that this process shares, and which ends with it. */
+export async function database(): Promise<string> {
+  shared ??= postgres();
+  const { url } = await shared;
+  const name = `fresh_${++databases}`;
+  await run(url, `CREATE DATABASE ${name}`);
+  return Object.assign(new URL(url), { pathname: `/${name}` }).href;
+}
+
+async function run(url: string, sql: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    await client.query(sql);
+  } finally {
+    await client.end();
+  }
+}
+
+async function answers(url: string): Promise<boolean> {
+  try {
+    await run(url, 'SELECT 1');
+    return true;
+  } catch {
+    return false;
+  }
+}
