@@ -139,6 +139,12 @@ export const LIMITS = {
   groupMs: 50, // a group that has taken this long is committed before its next statement
   writerRetryMs: 50, // how often a client looks for a writer that is being replaced
   writerLostTries: 3, // how often a statement of the gateway's own is repeated after the writer died with it
+  logAnswerMs: 2 * SECOND, // how long the log of pages may take for one answer, before the connection is given up
+  logPatienceMs: 5 * SECOND, // how long a group of commits is offered to a log that does not answer
+  logGroupBytes: 16 * MiB, // pages of several databases in one transaction of the log
+  logBytes: 16 * MiB, // entries of one database in the log, after which they are folded into its snapshot
+  logEntries: 10_000, // the same by number
+  snapshotPages: 256, // pages in one piece of a snapshot
   writerBusyMs: 250, // waiting for a lock of a program outside the gateway; all lanes wait with it
   readBusyMs: 1 * SECOND, // how long a read waits for such a lock
   checkpointPages: 1000, // WAL pages after which a thread copies them into the database file

@@ -4,10 +4,20 @@
  * (sqlite.org/walformat.html). To be asked before anyone opens the database: the first one makes the index anew.
  */
 import { type FileHandle, open, stat } from 'node:fs/promises';
-import { endianness, uptime } from 'node:os';
+import { uptime } from 'node:os';
 import { isMissing } from './files/atomic-file.ts';
-
-const LITTLE_ENDIAN = endianness() === 'LE';
+import {
+  Checksum,
+  FRAME_CHECKED_BYTES,
+  FRAME_CHECKSUM,
+  FRAME_HEADER_BYTES,
+  FRAME_SALT,
+  LITTLE_ENDIAN,
+  LOG_CHECKSUM,
+  LOG_HEADER_BYTES,
+  LOG_SALT,
+  pageBytesOf,
+} from './wal-format.ts';
 
 /** The index begins with two copies of its header; after them is how many frames are in the database file. */
 const HEADER_BYTES = 48;
@@ -22,15 +32,6 @@ const PAGE_SIZE = 14;
 const LAST_FRAME = 16;
 const SALT = 32;
 const CHECKED_BYTES = 40;
-
-const LOG_HEADER_BYTES = 32;
-const LOG_SALT = 16;
-const LOG_CHECKSUM = 24;
-const FRAME_HEADER_BYTES = 24;
-/** Of a frame's header, before its salt and its checksum. */
-const FRAME_CHECKED_BYTES = 8;
-const FRAME_SALT = 8;
-const FRAME_CHECKSUM = 16;
 
 type Index = { frames: number; pageBytes: number; salt: Buffer; isBigEndian: boolean };
 
@@ -72,7 +73,7 @@ async function readIndex(path: string): Promise<Index | null> {
   if (frames <= numberAt(bytes, BACKFILLED)) return null;
   const size = LITTLE_ENDIAN ? header.readUInt16LE(PAGE_SIZE) : header.readUInt16BE(PAGE_SIZE);
   const salt = header.subarray(SALT, SALT + 8);
-  return { frames, pageBytes: size === 1 ? 65_536 : size, salt, isBigEndian: header[IS_BIG_ENDIAN] === 1 };
+  return { frames, pageBytes: pageBytesOf(size), salt, isBigEndian: header[IS_BIG_ENDIAN] === 1 };
 }
 
 async function countLost(log: FileHandle, { frames, pageBytes, salt, isBigEndian }: Index): Promise<number> {
@@ -95,38 +96,6 @@ async function countLost(log: FileHandle, { frames, pageBytes, salt, isBigEndian
     if (!isOfLog || !sum.isAt(frame, FRAME_CHECKSUM)) return frames - whole;
   }
   return 0;
-}
-
-/** SQLite's checksum of what was added so far, read as numbers of four bytes in one byte order. */
-class Checksum {
-  readonly #isBigEndian: boolean;
-  #one = 0;
-  #two = 0;
-
-  constructor(isBigEndian: boolean) {
-    this.#isBigEndian = isBigEndian;
-  }
-
-  add(bytes: Buffer): void {
-    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-    let one = this.#one;
-    let two = this.#two;
-    for (let at = 0; at < bytes.length; at += 8) {
-      one = (one + view.getUint32(at, !this.#isBigEndian) + two) >>> 0;
-      two = (two + view.getUint32(at + 4, !this.#isBigEndian) + one) >>> 0;
-    }
-    this.#one = one;
-    this.#two = two;
-  }
-
-  is(one: number, two: number): boolean {
-    return this.#one === one && this.#two === two;
-  }
-
-  /** Whether a file's eight bytes are this sum. */
-  isAt(bytes: Buffer, at: number): boolean {
-    return this.is(bytes.readUInt32BE(at), bytes.readUInt32BE(at + 4));
-  }
 }
 
 function numberAt(bytes: Buffer, at: number): number {

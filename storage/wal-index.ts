@@ -3,18 +3,31 @@
  * before it returns, and no two states have the same bytes (sqlite.org/walformat.html, "The WAL-Index Header").
  */
 import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
-import { endianness } from 'node:os';
+import { LITTLE_ENDIAN, pageBytesOf, SALT_BYTES } from './wal-format.ts';
 
 /** Bytes of a state. */
 export const STATE_BYTES = 48;
 
 /** Where the fields lie. */
 const COUNT = 8;
+const PAGE_SIZE = 14;
+const LAST_FRAME = 16;
+const PAGES = 20;
 const CHECKSUM = 24;
 const SALT = 32;
-const SALT_BYTES = 8;
 
-const LITTLE_ENDIAN = endianness() === 'LE';
+/** What a state says of the log: how many frames of commits it has, and its salt; and the size of the database in pages. */
+export type LogState = { salt: Buffer; frames: number; pages: number; pageBytes: number };
+
+export function logState(state: Uint8Array): LogState {
+  const view = new DataView(state.buffer, state.byteOffset);
+  return {
+    salt: Buffer.from(state.subarray(SALT, SALT + SALT_BYTES)),
+    frames: view.getUint32(LAST_FRAME, LITTLE_ENDIAN),
+    pages: view.getUint32(PAGES, LITTLE_ENDIAN),
+    pageBytes: pageBytesOf(view.getUint16(PAGE_SIZE, LITTLE_ENDIAN)),
+  };
+}
 
 /** Whether nothing was committed between the two; false when one is unknown. */
 export function isSameState(one: Uint8Array | null, other: Uint8Array | null): boolean {

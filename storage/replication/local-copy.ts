@@ -1,0 +1,157 @@
+/**
+ * Brings the local copy of a database to what the log of pages has: keeps it where it is that already, brings an older one forward, and
+ * makes it anew from the snapshot and the log else. What was committed here and is not in the log is dropped.
+ */
+import { copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import type pg from 'pg';
+import { renameDurable } from '../files/atomic-file.ts';
+import { type Mark, MarkWriter, readMark, removeMark } from './mark.ts';
+import type { PageSet } from './page-set.ts';
+import { entryAt, type Head, logAfter, reading, snapshotHead, snapshotPages } from './snapshot.ts';
+import { NO_LOG, readLog, type WalPlace } from './wal-pages.ts';
+
+/** What the log has of a database; `bytes` and `entries` are since its snapshot. Seq 0 where it has nothing yet. */
+export type LogEnd = Head & { bytes: number; entries: number };
+
+/** `kept`: the file and its write-ahead log are as they were. `new`: the log has nothing, and there was no copy of it here. */
+export type Copy = { end: LogEnd; how: 'kept' | 'forward' | 'fetched' | 'new' };
+
+/**
+ * Makes `file` what the log has, in one transaction of reading. Nobody may have it open for writing. A file that changes is another file
+ * under its name, so that readers of the old one are not disturbed.
+ *
+ * A mark that is older than the file is right as well: no checkpoint passes what the log has, so the file has nothing that the log lacks,
+ * and entries that it has already do no harm, being whole pages. So what counts is only what the write-ahead log has after the mark.
+ */
+export function openCopy(client: pg.ClientBase, database: string, file: string): Promise<Copy> {
+  return reading(client, async () => {
+    const snapshot = await snapshotHead(client, database);
+    const local = await usableCopy(client, database, file, snapshot);
+    const fresh = new FreshFile(file);
+    try {
+      if (local === null) for await (const set of snapshotPages(client, database)) await fresh.apply(set);
+      else if (local.isAhead) await fresh.begin(local.mark.place);
+      const end = await bringForward(client, database, snapshot, fresh, local?.mark ?? null);
+      if (end.seq === 0) {
+        // The log had it once: it was removed.
+        if (readMark(file) !== null) dropCopy(file);
+        return { end, how: 'new' };
+      }
+      if (!fresh.isBegun) return { end, how: 'kept' };
+      await fresh.replace(end);
+      return { end, how: local === null ? 'fetched' : 'forward' };
+    } finally {
+      await fresh.discard();
+    }
+  });
+}
+
+/** The mark of a copy that is at an entry of the snapshot's end or of the log; null where the copy is of no use. */
+async function usableCopy(
+  client: pg.ClientBase,
+  database: string,
+  file: string,
+  snapshot: Head | null,
+): Promise<{ mark: Mark; isAhead: boolean } | null> {
+  const mark = readMark(file);
+  if (mark === null || !existsSync(file)) return null;
+  const state = localState(file, mark.place);
+  if (state === null) return null;
+  const known = mark.seq === snapshot?.seq ? snapshot : await entryAt(client, database, mark.seq);
+  if (known?.epoch !== mark.epoch || known.checksum !== mark.checksum) return null;
+  return { mark, isAhead: state === 'ahead' };
+}
+
+/** Applies the entries that a copy at `mark` lacks, or that a snapshot does. Answers what the log has. */
+async function bringForward(
+  client: pg.ClientBase,
+  database: string,
+  snapshot: Head | null,
+  fresh: FreshFile,
+  mark: Mark | null,
+): Promise<LogEnd> {
+  const end: LogEnd = { seq: 0, epoch: 0, checksum: 0, ...snapshot, bytes: 0, entries: 0 };
+  for await (const { head, bytes, set } of logAfter(client, database, end.seq)) {
+    Object.assign(end, head);
+    end.bytes += bytes;
+    end.entries++;
+    if (mark !== null && head.seq <= mark.seq) continue;
+    if (mark !== null && !fresh.isBegun) await fresh.begin(mark.place);
+    await fresh.apply(set);
+  }
+  return end;
+}
+
+/** Removes the copy, with all that was committed to it. */
+export function dropCopy(file: string): void {
+  removeMark(file);
+  for (const path of [`${file}-wal`, `${file}-shm`, file]) rmSync(path, { force: true });
+}
+
+/** Whether the write-ahead log ends at the place, or after it. Null when it lost what it had: the file alone cannot be known. */
+function localState(file: string, place: WalPlace): 'at' | 'ahead' | null {
+  const log = readLog(file);
+  if (log === null) return place.frames === 0 ? 'at' : null;
+  // A log that began anew after the mark was written: all that it had before is in the file.
+  const frames = log.salt.equals(place.salt) ? place.frames : 0;
+  if (log.frames < frames) return null;
+  return log.frames > frames ? 'ahead' : 'at';
+}
+
+/** The file that takes the place of a copy. */
+class FreshFile {
+  readonly #file: string;
+  readonly #path: string;
+  #handle: FileHandle | null = null;
+  #bytes = 0;
+
+  constructor(file: string) {
+    this.#file = file;
+    this.#path = `${file}-fetched`;
+  }
+
+  get isBegun(): boolean {
+    return this.#handle !== null;
+  }
+
+  /** Begins with the copy that is here: the file, and its write-ahead log up to the place. */
+  async begin(place: WalPlace): Promise<void> {
+    copyFileSync(this.#file, this.#path);
+    this.#handle = await open(this.#path, 'r+');
+    this.#bytes = (await this.#handle.stat()).size;
+    const pages = new Map<number, Buffer>();
+    const log = readLog(this.#file, ({ number, bytes }) => pages.set(number, bytes), place.frames);
+    if (log === null || log.frames === 0 || !log.salt.equals(place.salt)) return;
+    await this.apply({ pageBytes: log.pageBytes, size: log.size, pages });
+  }
+
+  async apply({ pageBytes, size, pages }: PageSet): Promise<void> {
+    if (this.#handle === null) {
+      mkdirSync(dirname(this.#file), { recursive: true, mode: 0o700 });
+      this.#handle = await open(this.#path, 'w', 0o600);
+    }
+    for (const [number, page] of pages) {
+      if (number <= size) await this.#handle.write(page, 0, pageBytes, (number - 1) * pageBytes);
+    }
+    this.#bytes = size * pageBytes;
+  }
+
+  /** Takes the place of the copy, at this entry of the log. After a crash between two steps there is no mark: it is fetched again. */
+  async replace(end: Head): Promise<void> {
+    const handle = this.#handle as FileHandle;
+    await handle.truncate(this.#bytes);
+    await handle.sync();
+    dropCopy(this.#file);
+    await renameDurable(this.#path, this.#file);
+    const mark = new MarkWriter(this.#file);
+    mark.write({ ...end, place: NO_LOG });
+    mark.close();
+  }
+
+  async discard(): Promise<void> {
+    await this.#handle?.close();
+    rmSync(this.#path, { force: true });
+  }
+}

@@ -1,0 +1,341 @@
+/** The log of pages on a real PostgreSQL: what a database was is what another node gets, and nobody else's entries are taken. */
+import assert from 'node:assert/strict';
+import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import type Sqlite from 'better-sqlite3';
+import pg from 'pg';
+import { BUCKETS, bucketOf } from '../../protocol/buckets.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { database, postgres, whyNoPostgres } from '../../testing/postgres.ts';
+import { openSqlite } from '../sqlite.ts';
+import { WalIndex } from '../wal-index.ts';
+import { dropCopy, openCopy } from './local-copy.ts';
+import { MarkWriter, readMark } from './mark.ts';
+import { type Entry, PageLog } from './page-log.ts';
+import { encodePages, type PageSet } from './page-set.ts';
+import { type Position, Shipper } from './shipper.ts';
+import { fold } from './snapshot.ts';
+import { LOG_STEPS, migrate } from './tables.ts';
+import { readLog, WalPages } from './wal-pages.ts';
+
+const skip = whyNoPostgres() ?? false;
+const folder = mkdtempSync(join(tmpdir(), 'svc-replication-'));
+const opened: { end(): Promise<unknown> }[] = [];
+after(async () => {
+  await Promise.allSettled(opened.map((one) => one.end()));
+  rmSync(folder, { recursive: true, force: true });
+});
+
+let files = 0;
+const newFile = (): string => join(folder, `${++files}.sqlite`);
+
+async function connected(url: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url });
+  client.on('error', () => {});
+  await client.connect();
+  opened.push(client);
+  return client;
+}
+
+/** Tables, with this node as the owner of all buckets in epoch 1. */
+async function cluster(url: string, node = 'a', epoch = 1): Promise<pg.Client> {
+  const client = await connected(url);
+  await migrate(client, LOG_STEPS);
+  await client.query('UPDATE svc.buckets SET owner = $1, epoch = $2', [node, epoch]);
+  return client;
+}
+
+function pageLog(url: string): PageLog {
+  const log = new PageLog(url, 'a');
+  opened.push({ end: () => log.close() });
+  return log;
+}
+
+/** A database whose commits are shipped as a writer ships them. */
+class Subject {
+  readonly file = newFile();
+  readonly db: Sqlite.Database;
+  readonly position: Position;
+  readonly #index: WalIndex;
+  readonly #pages: WalPages;
+  readonly #mark: MarkWriter;
+  #isFirst = true;
+
+  constructor(name: string) {
+    this.position = { database: name, epoch: 1, seq: 0, checksum: 0, bytes: 0, entries: 0 };
+    this.db = openSqlite(this.file);
+    this.db.pragma('journal_mode = WAL');
+    this.db.pragma('wal_autocheckpoint = 0');
+    this.#index = new WalIndex(this.file);
+    this.#pages = new WalPages(this.file);
+    this.#mark = new MarkWriter(this.file);
+  }
+
+  /** Commits, and ships what that changed. */
+  commit(shipper: Shipper, sql: string): Promise<void> {
+    this.db.exec(sql);
+    const set = this.#pages.read(this.#index.read() as Buffer);
+    // What SQLite wrote before there was a write-ahead log.
+    if (this.#isFirst && !set.pages.has(1)) set.pages.set(1, readFileSync(this.file).subarray(0, set.pageBytes));
+    this.#isFirst = false;
+    return shipper.ship(this.position, set, this.#pages.place, (place) =>
+      this.#mark.write({ ...this.position, place }),
+    );
+  }
+
+  close(): void {
+    this.db.close();
+    this.#index.close();
+    this.#pages.close();
+    this.#mark.close();
+  }
+}
+
+/** What `VACUUM INTO` makes of it: the same bytes for the same content. */
+function vacuumed(file: string): Buffer {
+  const copy = newFile();
+  const db = openSqlite(file, { readonly: true });
+  db.prepare('VACUUM INTO ?').run(copy);
+  db.close();
+  return readFileSync(copy);
+}
+
+/** A copy of the file, its log and its mark, as a machine has them after a crash. */
+function crashed(file: string): string {
+  const copy = newFile();
+  for (const end of ['', '-wal', '-mark'])
+    if (existsSync(`${file}${end}`)) copyFileSync(`${file}${end}`, `${copy}${end}`);
+  return copy;
+}
+
+const ROWS = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
+  INSERT INTO notes (text) SELECT hex(randomblob(100)) FROM n`;
+
+test('several nodes make the tables at once, and a later step is done once', { skip }, async () => {
+  const url = await database();
+  const clients = await Promise.all(Array.from({ length: 4 }, () => connected(url)));
+  await Promise.all(clients.map((client) => migrate(client, LOG_STEPS)));
+  const steps = [...LOG_STEPS, { version: 2, sql: 'CREATE TABLE svc.later (id integer)' }];
+  await Promise.all(clients.map((client) => migrate(client, steps)));
+  const [client] = clients as [pg.Client];
+  assert.equal((await client.query('SELECT count(*)::int AS n FROM svc.buckets')).rows[0].n, BUCKETS);
+  assert.deepEqual((await client.query('SELECT version FROM svc.meta')).rows, [{ version: 2 }]);
+  // An earlier release does not work on what it does not know.
+  await assert.rejects(migrate(client, LOG_STEPS), { code: 'BAD_REQUEST' });
+});
+
+test('what is fetched equals the database, by its log, by its snapshot and by both', { skip }, async () => {
+  const url = await database();
+  const client = await cluster(url);
+  const log = pageLog(url);
+  const shipper = new Shipper(log);
+  const subject = new Subject('todos');
+  const same = async (): Promise<void> => {
+    const file = newFile();
+    const { end, how } = await openCopy(client, 'todos', file);
+    assert.deepEqual([how, end.seq], ['fetched', subject.position.seq]);
+    assert.ok(vacuumed(file).equals(vacuumed(subject.file)));
+    assert.equal(openSqlite(file).pragma('integrity_check', { simple: true }), 'ok');
+  };
+  await subject.commit(shipper, 'CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)');
+  for (let n = 0; n < 20; n++) await subject.commit(shipper, ROWS);
+  await same();
+  const taken = await fold(client, 'todos', { node: 'a', epoch: 1 });
+  assert.equal(taken.entries, subject.position.entries);
+  assert.equal((await client.query('SELECT count(*)::int AS n FROM svc.log')).rows[0].n, 0);
+  await same();
+  // Smaller, then larger again, with checkpoints and a log that begins anew between.
+  await subject.commit(shipper, 'DELETE FROM notes WHERE id > 300');
+  await subject.commit(shipper, 'VACUUM');
+  subject.db.pragma('wal_checkpoint(PASSIVE)');
+  await subject.commit(shipper, ROWS);
+  await same();
+  await fold(client, 'todos', { node: 'a', epoch: 1 });
+  await subject.commit(shipper, 'UPDATE notes SET text = upper(text) WHERE id % 7 = 0');
+  await same();
+  subject.close();
+});
+
+test('commits of many databases share transactions, each page in its last version', { skip }, async () => {
+  const url = await database();
+  const client = await cluster(url);
+  const log = pageLog(url);
+  const shipper = new Shipper(log);
+  const subjects = Array.from({ length: 8 }, (_, n) => new Subject(`app-${n}`));
+  const commits = subjects.map((subject) =>
+    subject.commit(shipper, 'CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)'),
+  );
+  for (let n = 0; n < 50; n++) for (const subject of subjects) commits.push(subject.commit(shipper, ROWS));
+  await Promise.all(commits);
+  assert.ok(shipper.counters.groups <= 3, `${shipper.counters.groups} transactions`);
+  for (const { file, position } of subjects) {
+    const copy = newFile();
+    await openCopy(client, position.database, copy);
+    assert.ok(vacuumed(copy).equals(vacuumed(file)));
+  }
+  for (const subject of subjects) subject.close();
+});
+
+test('an entry of another owner, of an old epoch or after another entry is fenced, and only that', {
+  skip,
+}, async () => {
+  const url = await database();
+  const client = await cluster(url);
+  const log = pageLog(url);
+  const sets = [encodePages({ pageBytes: 4096, size: 1, pages: new Map([[1, Buffer.alloc(4096, 'x')]]) })];
+  const entry = (name: string, more: Partial<Entry> = {}): Entry => ({
+    database: name,
+    epoch: 1,
+    before: 0,
+    sets,
+    ...more,
+  });
+  await client.query(`UPDATE svc.buckets SET owner = 'b' WHERE bucket = $1`, [bucketOf('theirs')]);
+  const entries = [entry('theirs'), entry('mine'), entry('old', { epoch: 0 }), entry('gap', { before: 1 })];
+  assert.deepEqual(await log.append(entries), ['fenced', 'stored', 'fenced', 'fenced']);
+  // The same again is another's, unless it says what it stands on.
+  assert.deepEqual(await log.append([entry('mine')]), ['fenced']);
+  assert.deepEqual(await log.append([entry('mine', { before: 1 })]), ['stored']);
+  assert.deepEqual((await client.query('SELECT database, seq::int FROM svc.log ORDER BY seq')).rows, [
+    { database: 'mine', seq: 1 },
+    { database: 'mine', seq: 2 },
+  ]);
+});
+
+test('a change of owner waits for the transaction under way, which is stored, and the next one is fenced', {
+  skip,
+}, async () => {
+  const url = await database();
+  const client = await cluster(url);
+  const other = await connected(url);
+  const log = pageLog(url);
+  const sets = [encodePages({ pageBytes: 4096, size: 1, pages: new Map([[1, Buffer.alloc(4096, 'x')]]) })];
+  await other.query('BEGIN');
+  await other.query(`UPDATE svc.buckets SET owner = 'b', epoch = 2 WHERE bucket = $1`, [bucketOf('todos')]);
+  const appended = log.append([{ database: 'todos', epoch: 1, before: 0, sets }]);
+  // It waits for the lock of the change.
+  for (let waits = 0; waits === 0; )
+    waits = (await client.query(`SELECT count(*)::int AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock'`))
+      .rows[0].n;
+  await other.query('COMMIT');
+  assert.deepEqual(await appended, ['fenced']);
+  await assert.rejects(fold(client, 'todos', { node: 'a', epoch: 1 }), /another owner or epoch/);
+  await client.query('ROLLBACK');
+});
+
+test('a copy is kept, brought forward, or dropped where it is ahead', { skip }, async () => {
+  const url = await database();
+  const client = await cluster(url);
+  const log = pageLog(url);
+  const shipper = new Shipper(log);
+  const subject = new Subject('todos');
+  await subject.commit(shipper, 'CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)');
+  for (let n = 0; n < 5; n++) await subject.commit(shipper, ROWS);
+  const whole = vacuumed(subject.file);
+  const kept = crashed(subject.file);
+  assert.equal((await openCopy(client, 'todos', kept)).how, 'kept');
+  assert.ok(vacuumed(kept).equals(whole));
+
+  // Committed here, and never sent: as after a kill between the two.
+  subject.db.exec(ROWS);
+  const ahead = crashed(subject.file);
+  const twin = crashed(subject.file);
+  assert.ok((readLog(ahead)?.frames ?? 0) > (readMark(ahead)?.place.frames ?? 0));
+  assert.equal((await openCopy(client, 'todos', ahead)).how, 'forward');
+  assert.ok(vacuumed(ahead).equals(whole));
+  assert.equal((await openCopy(client, 'todos', ahead)).how, 'kept');
+
+  // It was sent after all, and more came.
+  await subject.commit(shipper, ROWS);
+  const later = vacuumed(subject.file);
+  for (const file of [twin, kept]) {
+    assert.equal((await openCopy(client, 'todos', file)).how, 'forward');
+    assert.ok(vacuumed(file).equals(later));
+    assert.equal(readMark(file)?.seq, subject.position.seq);
+  }
+
+  // Where the log begins after the copy, or the copy lost what its mark says, it is fetched.
+  const old = crashed(ahead);
+  await fold(client, 'todos', { node: 'a', epoch: 1 });
+  const cut = crashed(subject.file);
+  rmSync(`${cut}-wal`);
+  const unmarked = crashed(subject.file);
+  rmSync(`${unmarked}-mark`);
+  for (const file of [old, cut, unmarked]) {
+    assert.equal((await openCopy(client, 'todos', file)).how, 'fetched');
+    assert.ok(vacuumed(file).equals(later));
+  }
+
+  // Removed and made again by another: an entry of the same seq is another one.
+  const stranger = crashed(subject.file);
+  await client.query('DELETE FROM svc.snapshots');
+  const set: PageSet = { pageBytes: 4096, size: 1, pages: new Map([[1, readFileSync(kept).subarray(0, 4096)]]) };
+  await client.query('INSERT INTO svc.log (bucket, database, epoch, seq, frames) VALUES ($1, $2, 1, $3, $4)', [
+    bucketOf('todos'),
+    'todos',
+    subject.position.seq,
+    encodePages(set),
+  ]);
+  assert.equal((await openCopy(client, 'todos', stranger)).how, 'fetched');
+  await client.query('DELETE FROM svc.log');
+  assert.equal((await openCopy(client, 'todos', stranger)).how, 'new');
+  assert.ok(!existsSync(stranger));
+  dropCopy(kept);
+  assert.ok(!existsSync(kept) && readMark(kept) === null);
+  subject.close();
+});
+
+test('a database that is killed and started again has each entry once; while it is away, writes are refused', {
+  skip,
+}, async () => {
+  const server = await postgres();
+  let client = await cluster(server.url);
+  const log = pageLog(server.url);
+  const shipper = new Shipper(log);
+  const subject = new Subject('todos');
+  await subject.commit(shipper, 'CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)');
+  // Some of it is sent when the server dies, and none of that may be lost, stored twice, or said to be fenced.
+  const commits = Array.from({ length: 20 }, () => subject.commit(shipper, ROWS));
+  await server.kill();
+  await server.start();
+  await Promise.all(commits);
+  client = await connected(server.url);
+  const copy = newFile();
+  await openCopy(client, 'todos', copy);
+  assert.ok(vacuumed(copy).equals(vacuumed(subject.file)));
+
+  await server.kill();
+  const refused = [subject.commit(shipper, ROWS), subject.commit(shipper, ROWS)];
+  for (const one of refused) await assert.rejects(one, { code: 'STORAGE_UNAVAILABLE' });
+  await server.start();
+  // This copy stands on what the log lacks.
+  await assert.rejects(subject.commit(shipper, ROWS), { code: 'STORAGE_UNAVAILABLE' });
+  client = await connected(server.url);
+  assert.equal((await openCopy(client, 'todos', copy)).end.seq, readMark(subject.file)?.seq);
+  subject.close();
+  await server.stop();
+});
+
+test('an answer that is lost after its commit is found out', { skip }, async () => {
+  const url = await database();
+  const client = await cluster(url);
+  const log = pageLog(url);
+  const set = (fill: string) =>
+    encodePages({ pageBytes: 4096, size: 1, pages: new Map([[1, Buffer.alloc(4096, fill)]]) });
+  const entry = (before: number): Entry => ({ database: 'todos', epoch: 1, before, sets: [set(`${before}`)] });
+  assert.deepEqual(await log.append([entry(0)]), ['stored']);
+  // The commit waits for a lock that the test has, while its client gives up; then it is done.
+  const lock = await connected(url);
+  await lock.query('BEGIN');
+  await lock.query('SELECT 1 FROM svc.buckets WHERE bucket = $1 FOR UPDATE', [bucketOf('todos')]);
+  const appended = log.append([entry(1)]);
+  for (let tries = 0; tries < 2; )
+    tries = (await client.query(`SELECT count(*)::int AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock'`))
+      .rows[0].n;
+  await lock.query('COMMIT');
+  assert.deepEqual(await appended, ['stored']);
+  assert.equal((await client.query('SELECT count(*)::int AS n FROM svc.log')).rows[0].n, 2);
+  assert.ok(LIMITS.logPatienceMs > 2 * LIMITS.logAnswerMs);
+});

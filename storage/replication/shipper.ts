@@ -1,0 +1,121 @@
+/**
+ * Ships the commits of all databases of a writer to the log of pages, with one transaction under way: what is committed meanwhile is
+ * collected and goes with the next one, of each page the last version.
+ */
+import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { PageLog } from './page-log.ts';
+import { addPages, checksumOf, encodePages, type PageSet, split } from './page-set.ts';
+import type { WalPlace } from './wal-pages.ts';
+
+/** Where a database stands in the log: its latest entry, and what is in the log of it since the last snapshot. */
+export type Position = {
+  readonly database: string;
+  readonly epoch: number;
+  seq: number;
+  /** Of the latest entry. */
+  checksum: number;
+  bytes: number;
+  entries: number;
+};
+
+/** Hears that the log has a database up to a place in its own write-ahead log. Called before the promises resolve. */
+export type Shipped = (place: WalPlace) => void;
+
+type Waiting = { resolve(): void; reject(error: SvcError): void };
+type Load = { position: Position; pages: PageSet; place: WalPlace; shipped: Shipped; waiting: Waiting[] };
+
+export class Shipper {
+  readonly #log: PageLog;
+  readonly #failed = new WeakSet<Position>();
+  #loads = new Map<Position, Load>();
+  #isUnderWay = false;
+  /** Transactions, and the bytes of their sets, since the start. */
+  readonly counters = { groups: 0, bytes: 0 };
+
+  constructor(log: PageLog) {
+    this.#log = log;
+  }
+
+  /**
+   * Adds pages that a commit changed, up to `place`. Resolves when the log has them and all before them; rejects with
+   * `STORAGE_UNAVAILABLE` when it does not: from then on the position is of no use, and the local copy has to be fetched again.
+   */
+  ship(position: Position, pages: PageSet, place: WalPlace, shipped: Shipped): Promise<void> {
+    if (this.#failed.has(position)) return Promise.reject(lost(position.database));
+    const load = this.#loads.get(position);
+    if (load === undefined) this.#loads.set(position, { position, pages, place, shipped, waiting: [] });
+    else {
+      addPages(load.pages, pages);
+      load.place = place;
+    }
+    const { waiting } = load ?? (this.#loads.get(position) as Load);
+    return new Promise((resolve, reject) => {
+      waiting.push({ resolve, reject });
+      // After the other lanes that have commits now.
+      if (!this.#isUnderWay) {
+        this.#isUnderWay = true;
+        setImmediate(() => void this.#run());
+      }
+    });
+  }
+
+  async #run(): Promise<void> {
+    while (this.#loads.size > 0) {
+      const loads = this.#next();
+      const entries = loads.map(({ position: { database, epoch, seq }, pages }) => {
+        return { database, epoch, before: seq, sets: split(pages).map(encodePages) };
+      });
+      try {
+        const outcomes = await this.#log.append(entries);
+        this.counters.groups++;
+        for (const [index, load] of loads.entries()) {
+          const { sets } = entries[index] as { sets: Buffer[] };
+          if (outcomes[index] === 'stored') this.#stored(load, sets);
+          else this.#fail(load, lost(load.position.database));
+        }
+      } catch (error) {
+        for (const load of loads) this.#fail(load, error as SvcError);
+      }
+    }
+    this.#isUnderWay = false;
+  }
+
+  /** The loads that have waited longest, up to `LIMITS.logGroupBytes`; one at least. */
+  #next(): Load[] {
+    const loads: Load[] = [];
+    let bytes = 0;
+    for (const [position, load] of this.#loads) {
+      bytes += load.pages.pages.size * load.pages.pageBytes;
+      if (loads.length > 0 && bytes > LIMITS.logGroupBytes) break;
+      loads.push(load);
+      this.#loads.delete(position);
+    }
+    return loads;
+  }
+
+  #stored({ position, place, shipped, waiting }: Load, sets: Buffer[]): void {
+    position.seq += sets.length;
+    position.checksum = checksumOf(sets.at(-1) as Buffer);
+    position.entries += sets.length;
+    for (const { length } of sets) {
+      position.bytes += length;
+      this.counters.bytes += length;
+    }
+    shipped(place);
+    for (const { resolve } of waiting) resolve();
+  }
+
+  /** Also what was committed after it: it stands on pages that the log lacks. */
+  #fail({ position, waiting }: Load, error: SvcError): void {
+    this.#failed.add(position);
+    const later = this.#loads.get(position)?.waiting ?? [];
+    this.#loads.delete(position);
+    for (const { reject } of [...waiting, ...later]) reject(error);
+  }
+}
+
+function lost(database: string): SvcError {
+  const message = `Another node has ${database} now, or its latest writes are not in the log of the cluster. Try again.`;
+  return new SvcError('STORAGE_UNAVAILABLE', message);
+}
