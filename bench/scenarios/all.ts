@@ -8,6 +8,7 @@ import { loopScenario } from './loop.ts';
 import { memoryScenario } from './memory.ts';
 import { metricsScenario } from './metrics.ts';
 import { mixedScenario } from './mixed.ts';
+import { pageLogScenario } from './page-log.ts';
 import { peersScenario } from './peers.ts';
 import { peopleScenario } from './people.ts';
 import { publishScenario } from './publish.ts';
@@ -39,6 +40,7 @@ export const SCENARIOS: Scenario[] = [
   loopScenario,
   memoryScenario,
   metricsScenario,
+  pageLogScenario,
   peopleScenario,
   consoleScenario,
 ];

@@ -1,0 +1,198 @@
+/** Durable writes through the log of pages, beside plain PostgreSQL with one `INSERT` a commit, on one server in turns. */
+import { join } from 'node:path';
+import pg from 'pg';
+import { Connection } from '../../storage/replication/connection.ts';
+import { PageLog } from '../../storage/replication/page-log.ts';
+import { Shipper } from '../../storage/replication/shipper.ts';
+import { LOG_STEPS, migrate } from '../../storage/replication/tables.ts';
+import { WalPages } from '../../storage/replication/wal-pages.ts';
+import { openSqlite } from '../../storage/sqlite.ts';
+import { WalIndex } from '../../storage/wal-index.ts';
+import { postgres, whyNoPostgres } from '../../testing/postgres.ts';
+import { type Context, type Scenario, sized } from '../context.ts';
+import { type Finding, fact } from '../measurements.ts';
+import { median } from '../statistics.ts';
+
+const CLIENTS = 64;
+const ROUNDS = { full: 6, smoke: 2 };
+const ROUND_MS = { full: 2000, smoke: 200 };
+const NODE = 'bench';
+const TITLE = 'a note';
+const BODY = 'Some words that somebody wrote down, of the length that notes have as a rule.';
+
+export const pageLogScenario: Scenario = {
+  name: 'page-log',
+  question:
+    'How many durable writes a second go through the log of pages, beside one INSERT a commit in the same PostgreSQL?',
+  run,
+};
+
+/** Writes one row and resolves once it is durable. */
+type Write = (client: number) => Promise<unknown>;
+type Contender = { name: string; write: Write };
+type Round = { rate: number; single: number };
+
+async function run(context: Context): Promise<Finding[]> {
+  const missing = whyNoPostgres();
+  if (missing !== null) {
+    context.progress(`  It is left out: ${missing}.`);
+    return [];
+  }
+  const server = await postgres();
+  const connections = Array.from({ length: CLIENTS }, () => new pg.Client({ connectionString: server.url }));
+  const log = new PageLog(server.url, NODE);
+  try {
+    await Promise.all(connections.map((client) => client.connect()));
+    await prepare(server.url);
+    const shippers = { one: new Shipper(log), many: new Shipper(log) };
+    const one = new App(context.newFolder(), 'one', shippers.one);
+    const many = Array.from({ length: CLIENTS }, (_, n) => new App(context.newFolder(), `app-${n}`, shippers.many));
+    const contenders: Contender[] = [
+      { name: 'log, one app', write: () => one.write() },
+      { name: `log, ${CLIENTS} apps`, write: (client) => (many[client] as App).write() },
+      { name: 'one INSERT a commit', write: (client) => insert(connections[client] as pg.Client) },
+    ];
+    const findings = await inTurns(context, contenders);
+    for (const app of [one, ...many]) app.close();
+    return [
+      ...findings,
+      ...(['one', 'many'] as const).flatMap((key) => {
+        const { groups, bytes } = shippers[key].counters;
+        const apps = key === 'one' ? 'one app' : `${CLIENTS} apps`;
+        const writes = (key === 'one' ? [one] : many).reduce((sum, { writes }) => sum + writes, 0);
+        return [
+          fact(`log, ${apps}, writes a round trip`, writes / groups, '', 'all rounds'),
+          fact(`log, ${apps}, bytes a write`, bytes / writes, '', 'of its pages, as they are sent'),
+        ];
+      }),
+    ];
+  } finally {
+    await Promise.all([log.close(), ...connections.map((client) => client.end())]);
+    await server.stop();
+  }
+}
+
+async function prepare(url: string): Promise<void> {
+  const connection = new Connection(url);
+  await connection.use(async (client) => {
+    await migrate(client, LOG_STEPS);
+    await client.query('UPDATE svc.buckets SET owner = $1, epoch = 1', [NODE]);
+    await client.query('CREATE TABLE notes (id bigserial PRIMARY KEY, title text, body text)');
+  });
+  await connection.close();
+}
+
+function insert(client: pg.Client): Promise<unknown> {
+  return client.query({
+    name: 'insert',
+    text: 'INSERT INTO notes (title, body) VALUES ($1, $2) RETURNING id',
+    values: [TITLE, BODY],
+  });
+}
+
+async function inTurns(context: Context, contenders: Contender[]): Promise<Finding[]> {
+  const rounds = contenders.map((): Round[] => []);
+  for (const { write } of contenders) await load(write, CLIENTS, sized(context, ROUND_MS) / 4);
+  for (let n = 0; n < sized(context, ROUNDS); n++) {
+    for (const [index, { write }] of contenders.entries()) {
+      const { rate } = await load(write, CLIENTS, sized(context, ROUND_MS));
+      const { p50 } = await load(write, 1, sized(context, ROUND_MS) / 4);
+      rounds[index]?.push({ rate, single: p50 });
+    }
+  }
+  const plain = rounds.at(-1) as Round[];
+  return contenders.flatMap(({ name }, index) => {
+    const own = rounds[index] as Round[];
+    const ratio = median(own.map(({ rate }, n) => rate / (plain[n] as Round).rate));
+    return [
+      fact(
+        `${name}, writes at ${CLIENTS} clients`,
+        median(own.map(({ rate }) => rate)),
+        '/s',
+        `median of ${own.length} rounds`,
+      ),
+      fact(
+        `${name}, one write`,
+        median(own.map(({ single }) => single)),
+        'ms',
+        'p50 of one client, median of the rounds',
+      ),
+      ...(own === plain
+        ? []
+        : [fact(`${name}, beside one INSERT a commit`, ratio, '×', 'median over neighbouring rounds')]),
+    ];
+  });
+}
+
+/** Each client writes again once its write is durable. */
+async function load(write: Write, clients: number, ms: number): Promise<{ rate: number; p50: number }> {
+  const took: number[] = [];
+  const begunAt = performance.now();
+  const client = async (index: number): Promise<void> => {
+    for (let now = begunAt; now - begunAt < ms; ) {
+      await write(index);
+      const at = performance.now();
+      took.push(at - now);
+      now = at;
+    }
+  };
+  await Promise.all(Array.from({ length: clients }, (_, index) => client(index)));
+  return { rate: (took.length / (performance.now() - begunAt)) * 1000, p50: median(took) };
+}
+
+/** One app's database, written by group commit as the writer does it, without the writer's process and its sockets. */
+class App {
+  writes = 0;
+  readonly #shipper: Shipper;
+  readonly #db;
+  readonly #insert;
+  readonly #index: WalIndex;
+  readonly #pages: WalPages;
+  readonly #position;
+  #waiting: { resolve(): void; reject(error: unknown): void }[] = [];
+
+  constructor(folder: string, name: string, shipper: Shipper) {
+    this.#shipper = shipper;
+    const file = join(folder, 'data.sqlite');
+    this.#db = openSqlite(file);
+    this.#db.pragma('journal_mode = WAL');
+    this.#db.pragma('synchronous = NORMAL');
+    this.#db.exec('CREATE TABLE notes (id INTEGER PRIMARY KEY, title TEXT, body TEXT)');
+    this.#insert = this.#db.prepare('INSERT INTO notes (title, body) VALUES (?, ?)');
+    this.#index = new WalIndex(file);
+    this.#pages = new WalPages(file);
+    this.#position = { database: name, epoch: 1, seq: 0, checksum: 0, bytes: 0, entries: 0 };
+  }
+
+  write(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.#waiting.push({ resolve, reject }) === 1) setImmediate(() => this.#commit());
+    });
+  }
+
+  #commit(): void {
+    const group = this.#waiting;
+    this.#waiting = [];
+    this.#db.exec('BEGIN IMMEDIATE');
+    for (const _ of group) this.#insert.run(TITLE, BODY);
+    this.#db.exec('COMMIT');
+    this.writes += group.length;
+    const pages = this.#pages.read(this.#index.read() as Buffer);
+    this.#shipper
+      .ship(this.#position, pages, this.#pages.place, () => {})
+      .then(
+        () => {
+          for (const { resolve } of group) resolve();
+        },
+        (error) => {
+          for (const { reject } of group) reject(error);
+        },
+      );
+  }
+
+  close(): void {
+    this.#db.close();
+    this.#index.close();
+    this.#pages.close();
+  }
+}
