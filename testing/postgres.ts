@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import pg from 'pg';
 import { freePort } from './free-port.ts';
+import { childrenOf, isRunning } from './processes.ts';
 import { eventually, LONG_MS } from './waiting.ts';
 
 const DEBIAN = '/usr/lib/postgresql';
@@ -68,8 +69,7 @@ export async function postgres(): Promise<Postgres> {
 
   const start = async (): Promise<void> => {
     const args = ['-D', data, ...options.flatMap((option) => ['-c', option])];
-    // In a group of its own, so that a kill reaches all of its processes.
-    server = spawn(join(bin, 'postgres'), args, { ...as, cwd: folder, stdio: 'ignore', detached: true });
+    server = spawn(join(bin, 'postgres'), args, { ...as, cwd: folder, stdio: 'ignore' });
     // The test process ends without waiting for it, and ends it.
     server.unref();
     const isUp = await eventually(LONG_MS, () => answers(urlOf('postgres')));
@@ -88,19 +88,39 @@ export async function postgres(): Promise<Postgres> {
   await run(urlOf('postgres'), `CREATE DATABASE ${DATABASE}`);
   // A test that fails before it stops the server leaves none behind.
   process.once('exit', () => {
-    if (server?.pid !== undefined && server.exitCode === null) process.kill(-server.pid, 'SIGKILL');
+    if (server?.pid !== undefined && server.exitCode === null) killAll(server.pid);
     rmSync(folder, { recursive: true, force: true });
   });
   return {
     url: urlOf(DATABASE),
     start,
-    kill: () => end((pid) => process.kill(-pid, 'SIGKILL')),
+    kill: async () => {
+      let children: number[] = [];
+      await end((pid) => {
+        children = killAll(pid);
+      });
+      // A backend that is left could still commit and answer.
+      await eventually(LONG_MS, () => !children.some(isRunning), 5);
+    },
     stop: async () => {
       // "Fast": it ends the sessions that are left.
       await end((pid) => process.kill(pid, 'SIGINT'));
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** Kills the server and its processes, each of which has a group of its own. Answers their ids. */
+function killAll(server: number): number[] {
+  const children = childrenOf(server).map(({ pid }) => pid);
+  for (const pid of [server, ...children]) {
+    try {
+      process.kill(pid, 'SIGKILL');
+    } catch {
+      // It ended meanwhile.
+    }
+  }
+  return children;
 }
 
 let shared: Promise<Postgres> | null = null;

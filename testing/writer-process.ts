@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { Kind } from '../protocol/wire/frames.ts';
+import { type Frame, Kind } from '../protocol/wire/frames.ts';
 import { Link } from '../protocol/wire/link.ts';
 import { signTicket } from '../protocol/wire/ticket.ts';
 import { root } from './gateway.ts';
@@ -14,20 +14,24 @@ export class WriterProcess {
   readonly socket: string;
   readonly #key = randomBytes(32);
   readonly #supervisorSocket: string;
+  readonly #pageLog: { url: string; node: string } | undefined;
   readonly #links: Link[] = [];
   readonly #server = createServer((socket) => {
     const onFrame = (frame: unknown[]): void => {
       if (frame[0] === Kind.ready) this.#ready();
       if (frame[0] === Kind.stuck) void this.kill();
+      if (frame[0] === Kind.released) this.#released(frame[1] as number);
     };
     this.#links.push(new Link(socket, { onFrame, onClose: () => {} }));
   });
   #ready = (): void => {};
+  #released: (bucket: number) => void = () => {};
   #child: ChildProcess | null = null;
 
-  /** `folder` is for its sockets. */
-  constructor(folder: string) {
+  /** `folder` is for its sockets. With `pageLog` it keeps its databases in the log of a cluster. */
+  constructor(folder: string, pageLog?: { url: string; node: string }) {
     this.folder = folder;
+    this.#pageLog = pageLog;
     this.socket = join(folder, 'writer.sock');
     this.#supervisorSocket = join(folder, 'supervisor.sock');
     this.#server.listen(this.#supervisorSocket);
@@ -50,10 +54,25 @@ export class WriterProcess {
       only: null,
       elsewhere: {},
       before: { progress: [], isPartial: true },
+      pageLog: this.#pageLog,
     };
     this.#child.stdin?.write(`${JSON.stringify(bootstrap)}\n`);
     await isReady;
     return this;
+  }
+
+  /** Tells it which buckets its node owns. */
+  own(buckets: [bucket: number, epoch: number][]): void {
+    const frame: Frame = [Kind.owned, buckets];
+    // The thread that watches it connects later.
+    this.#links.find((link) => !link.closed)?.send(frame);
+  }
+
+  /** The next bucket that it has released. */
+  released(): Promise<number> {
+    return new Promise((resolve) => {
+      this.#released = resolve;
+    });
   }
 
   get isRunning(): boolean {
@@ -61,8 +80,8 @@ export class WriterProcess {
   }
 
   /** For a client of the database `<folder>/<name>.sqlite`. */
-  ticketFor(name: string, folder = this.folder): string {
-    return signTicket({ role: 'database', name, file: join(folder, `${name}.sqlite`), maintain: false }, this.#key);
+  ticketFor(name: string, folder = this.folder, maintain = false): string {
+    return signTicket({ role: 'database', name, file: join(folder, `${name}.sqlite`), maintain }, this.#key);
   }
 
   async kill(): Promise<void> {

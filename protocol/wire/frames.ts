@@ -52,6 +52,8 @@ export const Kind = {
   slow: 47,
   halt: 48,
   elsewhere: 49,
+  owned: 50,
+  released: 51,
 } as const;
 
 /**
@@ -246,6 +248,10 @@ type Frames = {
   resumed: [operation: number, commit: number];
   /** Shared writer → client: the database of its ticket has a separate writer, at this socket. Nothing was done. */
   elsewhere: [socket: string];
+  /** To a writer with a log of pages: all buckets that the node owns now, and their epochs. */
+  owned: [buckets: [bucket: number, epoch: number][]];
+  /** From it: of a bucket that is not owned any more, or in another epoch, everything is in the log and every file is closed. */
+  released: [bucket: number];
   /** Child or actor → supervisor: able to work. `detail` is shown in the process tree. */
   ready: [detail: { pid: number; threadId?: number }];
   /**

@@ -2,7 +2,7 @@
  * Keeps, in a file beside a database, which entry of the log of pages the local copy is at: the database file with the write-ahead log
  * up to a place. What that log has after the place was committed here and may not be in the log of pages.
  */
-import { closeSync, constants, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
+import { closeSync, constants, ftruncateSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { crc32 } from 'node:zlib';
 import type { Head } from './snapshot.ts';
 import type { WalPlace } from './wal-pages.ts';
@@ -63,6 +63,11 @@ export class MarkWriter {
     bytes.writeUInt32BE(place.frames, FRAMES);
     bytes.writeUInt32BE(crc32(bytes.subarray(CHECKED)), 4);
     writeSync(this.#handle, bytes, 0, BYTES, 0);
+  }
+
+  /** From here on there is none, until the next one is written. */
+  clear(): void {
+    ftruncateSync(this.#handle, 0);
   }
 
   close(): void {

@@ -12,7 +12,7 @@ export type Head = { seq: number; epoch: number; checksum: number };
 
 /** Pages that one fold holds in memory, and rows that are read at a time. */
 const FOLD_BYTES = 64 * 1024 * 1024;
-const LOG_ROWS = 200;
+const LOG_ROWS = 32;
 const PIECES = 8;
 
 type LogRow = { seq: string; epoch: string; frames: Buffer };

@@ -68,6 +68,7 @@ export class WalPages {
   /** The file keeps its handle: SQLite cuts it and begins it again, and makes another one only after all had closed it. */
   #bytesOf(from: number, to: number, pageBytes: number): Buffer {
     const frameBytes = FRAME_HEADER_BYTES + pageBytes;
+    if (to === from) return Buffer.alloc(0);
     const bytes = Buffer.allocUnsafeSlow((to - from) * frameBytes);
     if (this.#handle >= 0 && fstatSync(this.#handle).nlink === 0) this.close();
     if (this.#handle < 0) this.#handle = openSync(this.#file, 'r');

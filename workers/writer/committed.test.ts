@@ -33,6 +33,7 @@ beforeEach(async () => {
     open: (path) => Database.open(path, 'normal'),
     migrate,
     checkpoint,
+    keeper: null,
     committed: (name, change) => void course.push({ name, ...change }),
   });
   const waiting = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>();

@@ -151,6 +151,16 @@ export class Database {
     return this.#walPages.get() as WalPages;
   }
 
+  /** All pages of the database, as its latest commit left them. */
+  serialize(): Buffer {
+    return this.#db.serialize();
+  }
+
+  /** The state of the write-ahead log now; null when it cannot be read. */
+  state(): Uint8Array | null {
+    return this.#index.read();
+  }
+
   /** Copies the log into the database file, as far as no reader needs the old pages. */
   checkpoint(): void {
     this.#db.pragma('wal_checkpoint(PASSIVE)');

@@ -152,6 +152,7 @@ function newLanes(options: Partial<LaneTools> = {}): Lanes {
     open: (path) => Database.open(path, 'full'),
     migrate,
     checkpoint,
+    keeper: null,
     committed: () => {},
     ...options,
   });

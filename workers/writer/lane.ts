@@ -8,6 +8,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { DbOp, type FrameOf, GROUP_BUCKETS } from '../../protocol/wire/frames.ts';
 import { DataLost } from '../../storage/data-file.ts';
 import type { Change, Database } from './database.ts';
+import { type Keeper, type KeptDatabase, notOurs } from './keeper.ts';
 import { describeFailure, StatementError } from './statements.ts';
 import { type Pulse, placeOf } from './watch.ts';
 
@@ -53,6 +54,8 @@ export type LaneTools = {
   checkpoint(file: string): Promise<void>;
   /** The database of `name` changed; answers follow after this. */
   committed(name: string, change: Change): void;
+  /** Keeps the databases in the log of a cluster; null for a gateway of its own. */
+  keeper: Keeper | null;
 };
 
 /** Of a ticket; its maintenance says nothing of `migrated`. */
@@ -105,6 +108,16 @@ export class Lanes {
     // The last answers are on their way out.
     await delay(DRAIN_POLL_MS);
     for (const lane of this.#lanes.values()) lane.close();
+  }
+
+  /** Closes the databases for which `isLost` holds, once what was accepted for them is done and in the log of pages. */
+  async release(isLost: (name: string) => boolean): Promise<void> {
+    for (;;) {
+      const lost = [...this.#lanes.values()].filter((lane) => lane.isKept && isLost(lane.name));
+      for (const lane of lost) if (lane.isQuiet) lane.close();
+      if (lost.every((lane) => !lane.isKept)) return;
+      await delay(DRAIN_POLL_MS);
+    }
   }
 
   /** A commit of so many operations. */
@@ -184,15 +197,17 @@ class Failure {
 
 export class Lane {
   readonly file: string;
+  readonly name: string;
   readonly askers = new Set<Asker>();
   /** On the writer's clock. */
   lastUsed: number;
   readonly #lanes: Lanes;
   readonly #tools: LaneTools;
-  readonly #name: string;
   readonly #place: Uint8Array;
   readonly #queue: Waiting[] = [];
   #database: Database | null = null;
+  /** Of the database, where there is a log of pages. What it has not confirmed is not shown: answers wait for it. */
+  #kept: KeptDatabase | null = null;
   /** Whether the file is there and is not made, as the latest asker says who knows. */
   #migrated = false;
   /** The file was removed or replaced while it was open: what is written now would be lost. */
@@ -207,7 +222,7 @@ export class Lane {
 
   constructor(file: string, name: string, lanes: Lanes) {
     this.file = file;
-    this.#name = name;
+    this.name = name;
     this.#place = placeOf(name, file);
     this.#lanes = lanes;
     this.#tools = lanes.tools;
@@ -218,9 +233,15 @@ export class Lane {
     return this.#database !== null;
   }
 
+  /** It has a local copy in use of what is in the log of pages. */
+  get isKept(): boolean {
+    return this.#kept !== null;
+  }
+
   /** The lane has no waiting, running or holding operation. */
   get isQuiet(): boolean {
-    return this.#queue.length === 0 && this.#lease === null && !this.#held && this.#checkpoint === null;
+    const isAtRest = this.#lease === null && !this.#held && this.#checkpoint === null;
+    return this.#queue.length === 0 && isAtRest && (this.#kept?.isSettled ?? true);
   }
 
   /** Also looks whether the open file is still the one that its name stands for. */
@@ -244,6 +265,8 @@ export class Lane {
         code: 'SQLITE_BUSY',
         message: `${LIMITS.laneQueue} statements wait for this database.`,
       });
+    } else if (this.#tools.keeper !== null && this.#tools.keeper.epochOf(this.name) === undefined) {
+      asker.fail(request[1], notOurs(this.name).toBody());
     } else {
       this.#queue.push({ asker, request, timing: this.#timingOf(request) });
       this.#wake();
@@ -259,6 +282,10 @@ export class Lane {
   /** Runs the next group, or the next operation that needs the lane alone. */
   turn(): void {
     if (this.#lease || this.#held) return;
+    if (!this.#isReady) {
+      if (this.#queue.length > 0) void this.#prepare();
+      return;
+    }
     this.lastUsed = this.#tools.clock.now();
     this.#tools.pulse.enter(this.#place);
     const length = groupLength(this.#queue);
@@ -270,6 +297,12 @@ export class Lane {
 
   /** Rolls back what is open and closes the file. The lane stays; its next statement opens the file again. */
   close(): void {
+    this.#closeFile();
+    this.#kept?.closed();
+    this.#kept = null;
+  }
+
+  #closeFile(): void {
     if (this.#lease) this.#endLease('rolled back');
     const database = this.#database;
     this.#database = null;
@@ -279,13 +312,68 @@ export class Lane {
     this.#tools.pulse.leave();
   }
 
+  /** The local copy is what the log of pages has, in this node's epoch; always so without such a log. */
+  get #isReady(): boolean {
+    const { keeper } = this.#tools;
+    return keeper === null || (this.#kept !== null && this.#kept.epoch === keeper.epochOf(this.name));
+  }
+
+  /** Gets the local copy from the log of pages, while everything waits. Where that fails, what waits fails. */
+  async #prepare(): Promise<void> {
+    const { keeper } = this.#tools;
+    this.#held = true;
+    try {
+      await this.#kept?.settled();
+      this.close();
+      this.#kept = await (keeper as Keeper).open(this.name, this.file);
+    } catch (error) {
+      failAll(this.#queue.splice(0), error);
+    }
+    this.#held = false;
+    this.#afterHold();
+  }
+
+  /** What this lane does alone is done. */
+  #afterHold(): void {
+    if (this.#kept?.hasFailed) this.#lose();
+    this.#wake();
+  }
+
+  /** The log of pages lacks a commit: removes the local copy. The next operation gets it again. */
+  #lose(): void {
+    if (this.#held || this.#kept === null) return;
+    // Closing copies the write-ahead log into the file: from here on the copy is of no use, after a crash as well.
+    this.#kept.rewriting();
+    this.#closeFile();
+    this.#kept.drop();
+    this.#kept = null;
+    this.#wake();
+  }
+
+  /** Ships a commit. */
+  #ship(database: Database, change: Change): void {
+    const kept = this.#kept;
+    kept?.committed(database, change.after).catch(() => {
+      if (this.#kept === kept) this.#lose();
+    });
+  }
+
+  /** Calls `then` once the log of pages has all that is committed now, or `fail`; at once without such a log. */
+  #afterLog(then: () => void, fail: (error: unknown) => void): void {
+    if (this.#kept === null || this.#kept.isSettled) then();
+    else this.#kept.settled().then(then, fail);
+  }
+
   #wake(): void {
     if (this.#queue.length > 0 && !this.#lease && !this.#held) this.#lanes.schedule(this);
   }
 
   #open(): Database {
     if (this.#moved) throw new DataLost(MOVED);
-    this.#database ??= this.#lanes.openDatabase(this.file, this.#migrated);
+    if (this.#database === null) {
+      this.#database = this.#lanes.openDatabase(this.file, this.#migrated);
+      this.#kept?.opened(this.#database.state());
+    }
     return this.#database;
   }
 
@@ -330,8 +418,14 @@ export class Lane {
       return;
     }
     this.#lanes.grouped(ran);
-    if (change) this.#tools.committed(this.#name, change);
-    for (let i = 0; i < ran; i++) this.#reply(group[i] as Waiting, outcomes[i], ran);
+    if (change) this.#ship(database, change);
+    this.#afterLog(
+      () => {
+        if (change) this.#tools.committed(this.name, change);
+        for (let i = 0; i < ran; i++) this.#reply(group[i] as Waiting, outcomes[i], ran);
+      },
+      (error) => failAll(group, error),
+    );
     this.#afterCommit(database);
   }
 
@@ -399,7 +493,11 @@ export class Lane {
     const tx = this.#lanes.nextTx();
     const cancelExpiry = this.#tools.clock.after(LIMITS.leaseMs, () => this.#endLease('expired'));
     this.#lease = { tx, asker, cancelExpiry, failedId: 0 };
-    this.#reply(waiting, tx);
+    // Its reads see what was committed before.
+    this.#afterLog(
+      () => this.#reply(waiting, tx),
+      (error) => failAll([waiting], error),
+    );
   }
 
   /** An operation of the transaction that holds the lane runs at once. */
@@ -441,9 +539,15 @@ export class Lane {
       return;
     }
     this.#lanes.grouped(1);
-    if (change) this.#tools.committed(this.#name, change);
+    if (change) this.#ship(database, change);
     this.#endLease('committed');
-    this.#reply(waiting, null);
+    this.#afterLog(
+      () => {
+        if (change) this.#tools.committed(this.name, change);
+        this.#reply(waiting, null);
+      },
+      (error) => failAll([waiting], error),
+    );
     this.#afterCommit(database);
   }
 
@@ -478,17 +582,19 @@ export class Lane {
     this.#held = true;
     await this.#checkpoint;
     try {
+      await this.#kept?.settled();
       asker.answer(id, await work());
     } catch (error) {
       asker.fail(id, describeFailure(error));
     }
     this.#held = false;
-    this.#wake();
+    this.#afterHold();
   }
 
   async #migrate(files: MigrateFrame[4], backupTo: string | null): Promise<number[]> {
     // Nothing but the migration may have the file open, and statements prepared for the old schema go with the handle.
-    this.close();
+    this.#closeFile();
+    this.#kept?.rewriting();
     const { pulse } = this.#tools;
     pulse.migrations(1);
     let applied: number[];
@@ -497,7 +603,12 @@ export class Lane {
     } finally {
       pulse.migrations(-1);
     }
-    if (applied.length > 0) this.#tools.committed(this.#name, { before: null, after: null, tables: null });
+    if (applied.length === 0) return applied;
+    if (this.#kept !== null) {
+      const database = this.#open();
+      await this.#kept.rewritten(database, database.state());
+    }
+    this.#tools.committed(this.name, { before: null, after: null, tables: null });
     return applied;
   }
 
@@ -518,10 +629,19 @@ export class Lane {
     const pending = log - checkpointed;
     if (pending < LIMITS.checkpointPages && (log < LIMITS.walPages || pending === 0)) return;
     // What could not be copied now is tried again after later commits.
-    this.#checkpoint = this.#tools
-      .checkpoint(this.file)
-      .then(() => this.#checkpointed())
-      .catch(() => {});
+    const copied = this.#kept === null ? this.#tools.checkpoint(this.file) : this.#checkpointKept(this.#kept);
+    this.#checkpoint = copied.then(() => this.#checkpointed()).catch(() => {});
+  }
+
+  /** Copies nothing that the log of pages has not: no commit comes between, and what came is there. */
+  async #checkpointKept(kept: KeptDatabase): Promise<void> {
+    this.#held = true;
+    await kept.settled().then(
+      () => this.#tools.checkpoint(this.file),
+      () => {},
+    );
+    this.#held = false;
+    setImmediate(() => this.#afterHold());
   }
 
   /**

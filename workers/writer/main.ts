@@ -3,6 +3,7 @@ import { chmodSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { createInterface } from 'node:readline';
 import type { Duplex } from 'node:stream';
+import { bucketOf } from '../../protocol/buckets.ts';
 import type { ErrorBody } from '../../protocol/errors.ts';
 import { isOwnDatabase } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -22,6 +23,7 @@ import { toMonotonic } from '../../protocol/wire/trace-context.ts';
 import { PRIVATE_UMASK } from '../../storage/files/private-tree.ts';
 import { loadSqlite } from '../../storage/sqlite.ts';
 import { Database, type Durability } from './database.ts';
+import { Keeper } from './keeper.ts';
 import { type Asker, type Lane, Lanes, type Timing } from './lane.ts';
 import { Threads } from './threads.ts';
 import { Progress, Pulse } from './watch.ts';
@@ -42,6 +44,8 @@ type WriterBootstrap = {
   /** File → the socket of its writer. */
   elsewhere: Record<string, string>;
   before: EarlierClients;
+  /** The PostgreSQL database of a cluster, and this node's name in it. Without it the databases are only here. */
+  pageLog?: { url: string; node: string };
 };
 
 class Writer {
@@ -57,6 +61,7 @@ class Writer {
   readonly #before: ReadonlyMap<number, ConnectionProgress>;
   readonly #pulse = new Pulse();
   readonly #threads = new Threads(new URL('./writer-thread.js', import.meta.url));
+  readonly #keeper: Keeper | null;
   #supervisor: Link | null = null;
 
   constructor(bootstrap: WriterBootstrap) {
@@ -64,7 +69,9 @@ class Writer {
     this.#elsewhere = new Map(Object.entries(bootstrap.elsewhere));
     this.#before = new Map(bootstrap.before.progress.map((one) => [one[0], one]));
     this.key = Buffer.from(bootstrap.key, 'hex');
+    this.#keeper = bootstrap.pageLog === undefined ? null : new Keeper(bootstrap.pageLog);
     this.lanes = new Lanes({
+      keeper: this.#keeper,
       clock: {
         now: () => performance.now(),
         after: (ms, then) => {
@@ -120,6 +127,14 @@ class Writer {
     this.answered.clear();
   }
 
+  /** Takes operations for these buckets from now on. Says of each other one when nothing of it is under way. */
+  async #own(keeper: Keeper, buckets: [number, number][], link: Link): Promise<void> {
+    const lost = new Set(keeper.own(buckets));
+    await this.lanes.release((name) => lost.has(bucketOf(name)));
+    for (const bucket of lost) link.send([Kind.released, bucket]);
+    link.flush();
+  }
+
   #report(): void {
     const { supervisorSocket, ticket, watchTicket } = this.#bootstrap;
     const link = openLink(supervisorSocket, ticket, {
@@ -127,6 +142,7 @@ class Writer {
         const { counters, open, groups } = this.lanes;
         const migrations = Number(this.#pulse.isMigrating);
         if (frame[0] === Kind.ping) link.send(pong(frame[1], { ...counters, open, migrations }, groups));
+        else if (frame[0] === Kind.owned && this.#keeper !== null) void this.#own(this.#keeper, frame[1], link);
         else if (frame[0] === Kind.stop && !this.stopping) {
           this.stopping = true;
           void this.lanes.drain().then(() => process.exit(0));

@@ -1,0 +1,283 @@
+/** A writer with a log of pages, on a real PostgreSQL: what it answers is in the log, and what is not in the log it does not show. */
+import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, test } from 'node:test';
+import pg from 'pg';
+import { BUCKETS, bucketOf } from '../../protocol/buckets.ts';
+import { DbClient } from '../../protocol/wire/db-client.ts';
+import { openLink } from '../../protocol/wire/link.ts';
+import { openCopy } from '../../storage/replication/local-copy.ts';
+import { LOG_STEPS, migrate } from '../../storage/replication/tables.ts';
+import { reading } from '../../testing/databases.ts';
+import { database, postgres, whyNoPostgres } from '../../testing/postgres.ts';
+import { eventually, LIMIT_MS, within } from '../../testing/waiting.ts';
+import { WriterProcess } from '../../testing/writer-process.ts';
+
+const skip = whyNoPostgres() ?? false;
+const UNAVAILABLE = { code: 'STORAGE_UNAVAILABLE' };
+const BUCKET = bucketOf('todos');
+const INSERT = 'INSERT INTO notes VALUES (?)';
+
+let ends: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const end of ends.reverse()) await end();
+  ends = [];
+});
+
+async function connected(url: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url });
+  client.on('error', () => {});
+  await client.connect();
+  ends.push(() => client.end().catch(() => {}));
+  return client;
+}
+
+/** A node with a writer, its folder and connections to the database of the app `todos`. */
+class Node {
+  readonly folder = mkdtempSync(join(tmpdir(), 'svc-keeper-'));
+  readonly file = join(this.folder, 'todos.sqlite');
+  readonly writer: WriterProcess;
+
+  constructor(url: string, node: string) {
+    this.writer = new WriterProcess(this.folder, { url, node });
+    ends.push(async () => {
+      await this.writer.end();
+      rmSync(this.folder, { recursive: true, force: true });
+    });
+  }
+
+  async start(epoch = 1): Promise<this> {
+    await this.writer.start();
+    this.own(epoch);
+    return this;
+  }
+
+  own(epoch: number): void {
+    this.writer.own(Array.from({ length: BUCKETS }, (_, bucket) => [bucket, epoch]));
+  }
+
+  client(name = 'todos'): DbClient {
+    const ticket = this.writer.ticketFor(name, this.folder, true);
+    const client = new DbClient((handlers, id) => openLink(this.writer.socket, ticket, handlers, id));
+    ends.push(() => client.end());
+    return client;
+  }
+
+  /** What its own file has, shown or not. */
+  rows(): unknown[] {
+    return reading(this.file, (db) => db.prepare('SELECT v FROM notes ORDER BY v').pluck().all());
+  }
+}
+
+async function rowsOf(client: DbClient): Promise<unknown[]> {
+  return (await client.all('SELECT v FROM notes ORDER BY v')).map(({ v }) => v);
+}
+
+/** Tables whose buckets `a` owns in epoch 1. */
+async function cluster(url: string): Promise<pg.Client> {
+  const client = await connected(url);
+  await migrate(client, LOG_STEPS);
+  await client.query(`UPDATE svc.buckets SET owner = 'a', epoch = 1`);
+  return client;
+}
+
+/** What another node would get. */
+async function inLog(client: pg.Client): Promise<unknown[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-keeper-'));
+  ends.push(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, 'copy.sqlite');
+  await openCopy(client, 'todos', file);
+  return reading(file, (db) => db.prepare('SELECT v FROM notes ORDER BY v').pluck().all());
+}
+
+/** Lets no transaction of the log write to the bucket, until it is called. */
+async function holdLog(url: string): Promise<() => Promise<unknown>> {
+  const client = await connected(url);
+  await client.query('BEGIN');
+  await client.query('SELECT 1 FROM svc.buckets WHERE bucket = $1 FOR UPDATE', [BUCKET]);
+  return () => client.query('ROLLBACK');
+}
+
+async function isWaiting(client: pg.Client): Promise<boolean> {
+  const { rows } = await client.query(`SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'`);
+  return rows.length > 0;
+}
+
+test('what is answered is in the log: writes, transactions, a batch, and a migration', { skip }, async () => {
+  const url = await database();
+  const log = await cluster(url);
+  const node = await new Node(url, 'a').start();
+  const client = node.client();
+  const migration = join(node.folder, '0001_notes.sql');
+  writeFileSync(migration, 'CREATE TABLE notes (v INTEGER)');
+  assert.deepEqual(await client.migrate([{ name: '0001_notes.sql', path: migration }], null), [1]);
+  assert.deepEqual(await inLog(log), []);
+  await client.run(INSERT, [1]);
+  assert.deepEqual(await inLog(log), [1]);
+  const tx = await client.begin();
+  await client.run(INSERT, [2], tx);
+  assert.deepEqual(await inLog(log), [1]);
+  await client.commit(tx);
+  assert.deepEqual(await inLog(log), [1, 2]);
+  await client.batch([3, 4].map((v) => [INSERT, [v]]));
+  assert.deepEqual(await inLog(log), [1, 2, 3, 4]);
+  // Many at once go in few transactions.
+  await Promise.all(Array.from({ length: 500 }, (_, n) => client.run(INSERT, [n + 5])));
+  assert.equal((await inLog(log)).length, 504);
+  assert.ok((await log.query('SELECT 1 FROM svc.log')).rows.length < 60);
+});
+
+test('a write, a read after it and a transaction show nothing while the log lacks it, and no checkpoint copies it', {
+  skip,
+}, async () => {
+  const url = await database();
+  const log = await cluster(url);
+  const node = await new Node(url, 'a').start();
+  const writing = node.client();
+  const reader = node.client();
+  await writing.exec('CREATE TABLE notes (v INTEGER); CREATE TABLE texts (text TEXT)');
+  const release = await holdLog(url);
+  const size = statSync(node.file).size;
+  const answers: string[] = [];
+  const told = (name: string, promise: Promise<unknown>) =>
+    promise.then((value) => answers.push(`${name} ${JSON.stringify(value)}`));
+  const written = told('write', writing.run(INSERT, [1]));
+  // More than the log of the database may have before it is copied into the file.
+  const large = told(
+    'large',
+    writing.run('INSERT INTO texts VALUES (?)', ['x'.repeat(6 * 1024 * 1024)]).then(() => null),
+  );
+  assert.ok(await eventually(LIMIT_MS, () => node.rows().length === 1));
+  assert.ok(await eventually(LIMIT_MS, () => isWaiting(log)));
+  const read = told('read', rowsOf(reader));
+  const begun = told(
+    'begin',
+    reader.begin().then((tx) => reader.rollback(tx)),
+  );
+  assert.equal(await within(500, Promise.race([written, large, read, begun])), 'late');
+  assert.equal(statSync(node.file).size, size);
+  assert.deepEqual(answers, []);
+  await release();
+  await Promise.all([written, large, read, begun]);
+  assert.deepEqual(answers, ['write {"changes":1,"lastInsertRowid":1}', 'large null', 'read [1]', 'begin null']);
+  // Now it may be copied.
+  await writing.run(INSERT, [2]);
+  assert.ok(await eventually(LIMIT_MS, () => statSync(node.file).size > size));
+});
+
+test('a writer of an old epoch loses its copy, and its callers get an error', { skip }, async () => {
+  const url = await database();
+  const log = await cluster(url);
+  const old = await new Node(url, 'a').start();
+  const client = old.client();
+  await client.exec('CREATE TABLE notes (v INTEGER)');
+  await client.run(INSERT, [1]);
+  await log.query(`UPDATE svc.buckets SET owner = 'b', epoch = 2`);
+  const tx = await client.begin();
+  await client.run(INSERT, [2], tx);
+  await assert.rejects(client.commit(tx), UNAVAILABLE);
+  assert.ok(!existsSync(old.file));
+  const next = await new Node(url, 'b').start(2);
+  assert.deepEqual(await rowsOf(next.client()), [1]);
+  await next.client().run(INSERT, [3]);
+  // It gets what the other wrote, and cannot write.
+  assert.deepEqual(await rowsOf(client), [1, 3]);
+  await assert.rejects(client.run(INSERT, [4]), UNAVAILABLE);
+  assert.deepEqual(await inLog(log), [1, 3]);
+});
+
+test('while PostgreSQL is away writes get an error and are never half shown; then they succeed again', {
+  skip,
+}, async () => {
+  const server = await postgres();
+  ends.push(() => server.stop());
+  await cluster(server.url);
+  const node = await new Node(server.url, 'a').start();
+  const client = node.client();
+  await client.exec('CREATE TABLE notes (v INTEGER)');
+  await client.run(INSERT, [1]);
+  await server.kill();
+  const refused = [client.run(INSERT, [2]), rowsOf(client), client.run(INSERT, [3])];
+  for (const one of refused) await assert.rejects(one, UNAVAILABLE);
+  assert.ok(!existsSync(node.file));
+  await assert.rejects(rowsOf(client), UNAVAILABLE);
+  await server.start();
+  assert.deepEqual(await rowsOf(client), [1]);
+  await client.run(INSERT, [4]);
+  assert.deepEqual(await inLog(await connected(server.url)), [1, 4]);
+});
+
+test('after a kill between commit and log, what was not confirmed is gone or confirmed, and nothing shown goes', {
+  skip,
+}, async () => {
+  const url = await database();
+  const log = await cluster(url);
+  const node = await new Node(url, 'a').start();
+  const client = node.client();
+  await client.exec('CREATE TABLE notes (v INTEGER)');
+  await client.run(INSERT, [1]);
+  const release = await holdLog(url);
+  const lost = client.run(INSERT, [2]);
+  const outcome = lost.then(
+    () => 'stored',
+    () => 'unknown',
+  );
+  assert.ok(await eventually(LIMIT_MS, () => node.rows().length === 2));
+  assert.ok(await eventually(LIMIT_MS, () => isWaiting(log)));
+  await node.writer.kill();
+  assert.equal(await outcome, 'unknown');
+  // The file has it, and the next writer does not show it.
+  assert.deepEqual(node.rows(), [1, 2]);
+  await node.start();
+  const shown = (await rowsOf(node.client())) as number[];
+  assert.deepEqual(shown, [1]);
+  // The transaction of the dead writer goes on.
+  await release();
+  assert.ok(await eventually(LIMIT_MS, async () => !(await isWaiting(log))));
+  const again = node.client();
+  await again.run(INSERT, [3]).catch(() => again.run(INSERT, [3]));
+  const rows = await rowsOf(again);
+  assert.deepEqual(rows, await inLog(log));
+  assert.ok(rows.includes(1) && rows.filter((v) => v === 3).length === 1);
+});
+
+test('a bucket that is given up is released once all is in the log, and taken over with it', { skip }, async () => {
+  const url = await database();
+  const log = await cluster(url);
+  const [from, to] = [await new Node(url, 'a').start(), await new Node(url, 'b').start(2)];
+  const client = from.client();
+  await client.exec('CREATE TABLE notes (v INTEGER)');
+  const release = await holdLog(url);
+  const written = client.run(INSERT, [1]);
+  assert.ok(await eventually(LIMIT_MS, () => isWaiting(log)));
+  const released = from.writer.released();
+  from.writer.own([]);
+  await assert.rejects(from.client().run(INSERT, [2]), UNAVAILABLE);
+  assert.equal(await within(100, released), 'late');
+  await release();
+  await written;
+  await released;
+  await log.query(`UPDATE svc.buckets SET owner = 'b', epoch = 2`);
+  assert.deepEqual(await rowsOf(to.client()), [1]);
+  await to.client().run(INSERT, [3]);
+  // Back again: the copy that is still there is brought forward.
+  to.writer.own([]);
+  await log.query(`UPDATE svc.buckets SET owner = 'a', epoch = 3`);
+  from.own(3);
+  assert.deepEqual(await rowsOf(client), [1, 3]);
+});
+
+test('data that was there before the cluster comes into the log with its first write', { skip }, async () => {
+  const url = await database();
+  const log = await cluster(url);
+  const node = new Node(url, 'a');
+  const { openSqlite } = await import('../../storage/sqlite.ts');
+  const db = openSqlite(node.file);
+  db.exec('CREATE TABLE notes (v INTEGER); INSERT INTO notes VALUES (1)');
+  db.close();
+  await node.start();
+  await node.client().run(INSERT, [2]);
+  assert.deepEqual(await inLog(log), [1, 2]);
+});
