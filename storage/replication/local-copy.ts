@@ -2,7 +2,7 @@
  * Brings the local copy of a database to what the log of pages has: keeps it where it is that already, brings an older one forward, and
  * makes it anew from the snapshot and the log else. What was committed here and is not in the log is dropped.
  */
-import { copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type pg from 'pg';
@@ -35,8 +35,7 @@ export function openCopy(client: pg.ClientBase, database: string, file: string):
       else if (local.isAhead) await fresh.begin(local.mark.place);
       const end = await bringForward(client, database, snapshot, fresh, local?.mark ?? null);
       if (end.seq === 0) {
-        // The log had it once: it was removed.
-        if (readMark(file) !== null) dropCopy(file);
+        if (readMark(file) !== null) setAside(file);
         return { end, how: 'new' };
       }
       if (!fresh.isBegun) return { end, how: 'kept' };
@@ -82,6 +81,18 @@ async function bringForward(
     await fresh.apply(set);
   }
   return end;
+}
+
+/**
+ * The log had this database once. It was removed, or somebody made the tables anew: then this copy is the last one, so it stays beside
+ * its name.
+ */
+function setAside(file: string): void {
+  removeMark(file);
+  const aside = `${file}.removed-${Date.now()}`;
+  rmSync(`${file}-shm`, { force: true });
+  if (existsSync(`${file}-wal`)) renameSync(`${file}-wal`, `${aside}-wal`);
+  if (existsSync(file)) renameSync(file, aside);
 }
 
 /** Removes the copy, with all that was committed to it. */

@@ -50,8 +50,25 @@ export class PageLog {
 
   async #offer(client: pg.Client, entries: Entry[], isAgain: boolean): Promise<Outcome[]> {
     const rows = entries.flatMap((entry, index) =>
-      entry.sets.map((set, n) => ({ entry, index, set, seq: entry.before + 1 + n })),
+      entry.sets.map((set, n) => rowOf(entry, index, set, entry.before + 1 + n)),
     );
+    const parts = inParts(rows);
+    const stored = new Set(
+      parts.length === 1 ? await this.#store(client, rows) : await this.#storeParts(client, parts),
+    );
+    // An earlier try may have been stored after all, or be stored while this one waits for its lock.
+    if (isAgain) {
+      for (const [index, { database, epoch, before, sets }] of entries.entries()) {
+        if (stored.has(index)) continue;
+        const found = await client.query(IS_STORED, [bucketOf(database), database, before + 1, epoch, sets[0]]);
+        if (found.rows.length > 0) stored.add(index);
+      }
+    }
+    return entries.map((_, index) => (stored.has(index) ? 'stored' : 'fenced'));
+  }
+
+  /** Answers the indexes of the entries that it stored. */
+  async #store(client: pg.Client, rows: Row[]): Promise<number[]> {
     let end = 1;
     const starts = rows.map(({ set }) => {
       const start = end;
@@ -60,10 +77,10 @@ export class PageLog {
     });
     const values = [
       this.#node,
-      rows.map(({ entry }) => bucketOf(entry.database)),
-      rows.map(({ entry }) => entry.database),
-      rows.map(({ entry }) => entry.epoch),
-      rows.map(({ entry }) => entry.before),
+      rows.map(({ database }) => bucketOf(database)),
+      rows.map(({ database }) => database),
+      rows.map(({ epoch }) => epoch),
+      rows.map(({ before }) => before),
       rows.map(({ seq }) => seq),
       starts,
       rows.map(({ set }) => set.length),
@@ -72,22 +89,52 @@ export class PageLog {
     // The driver knows this limit for one query, its types do not.
     const query = { ...APPEND, values, query_timeout: LIMITS.logAnswerMs + end / LIMITS.logBytesPerMs };
     const answer = await client.query<{ number: number }>(query);
-    const outcomes = entries.map((): Outcome => 'fenced');
-    for (const { number } of answer.rows) outcomes[(rows[number - 1] as { index: number }).index] = 'stored';
-    // An earlier try may have been stored after all, or be stored while this one waits for its lock.
-    if (isAgain) {
-      for (const [index, { database, epoch, before, sets }] of entries.entries()) {
-        if (outcomes[index] === 'stored') continue;
-        const found = await client.query(IS_STORED, [bucketOf(database), database, before + 1, epoch, sets[0]]);
-        if (found.rows.length > 0) outcomes[index] = 'stored';
-      }
+    return answer.rows.map(({ number }) => (rows[number - 1] as Row).index);
+  }
+
+  /** One entry that is too large for one statement, each part after the one before; all or none of it. */
+  async #storeParts(client: pg.Client, parts: Row[][]): Promise<number[]> {
+    await client.query('BEGIN');
+    for (const part of parts) {
+      const before = (part[0] as Row).seq - 1;
+      const stored = await this.#store(
+        client,
+        part.map((row) => ({ ...row, before })),
+      );
+      if (stored.length === part.length) continue;
+      await client.query('ROLLBACK');
+      return [];
     }
-    return outcomes;
+    await client.query('COMMIT');
+    return [0];
   }
 
   close(): Promise<void> {
     return this.#connection.close();
   }
+}
+
+/** A set of the entry with this index. */
+type Row = { index: number; database: string; epoch: number; before: number; seq: number; set: Buffer };
+
+function rowOf({ database, epoch, before }: Entry, index: number, set: Buffer, seq: number): Row {
+  return { index, database, epoch, before, seq, set };
+}
+
+/** Parts of `LIMITS.logGroupBytes` where there is one entry; entries of several databases are fewer bytes. */
+function inParts(rows: Row[]): Row[][] {
+  if (rows.some(({ index }) => index > 0)) return [rows];
+  const parts: Row[][] = [];
+  let bytes = Number.POSITIVE_INFINITY;
+  for (const row of rows) {
+    bytes += row.set.length;
+    if (bytes > LIMITS.logGroupBytes) {
+      parts.push([]);
+      bytes = row.set.length;
+    }
+    parts.at(-1)?.push(row);
+  }
+  return parts;
 }
 
 /**

@@ -1,8 +1,8 @@
 /** The log of pages on a real PostgreSQL: what a database was is what another node gets, and nobody else's entries are taken. */
 import assert from 'node:assert/strict';
-import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { after, test } from 'node:test';
 import type Sqlite from 'better-sqlite3';
 import pg from 'pg';
@@ -282,6 +282,9 @@ test('a copy is kept, brought forward, or dropped where it is ahead', { skip }, 
   await client.query('DELETE FROM svc.log');
   assert.equal((await openCopy(client, 'todos', stranger)).how, 'new');
   assert.ok(!existsSync(stranger));
+  // Whoever has lost the log still has the copy.
+  const aside = readdirSync(folder).find((name) => name.startsWith(`${basename(stranger)}.removed-`));
+  assert.ok(aside !== undefined && statSync(join(folder, aside)).size > 0);
   dropCopy(kept);
   assert.ok(!existsSync(kept) && readMark(kept) === null);
   subject.close();
@@ -338,4 +341,28 @@ test('an answer that is lost after its commit is found out', { skip }, async () 
   assert.deepEqual(await appended, ['stored']);
   assert.equal((await client.query('SELECT count(*)::int AS n FROM svc.log')).rows[0].n, 2);
   assert.ok(LIMITS.logPatienceMs > 2 * LIMITS.logAnswerMs);
+});
+
+test('an entry that is larger than a statement is stored as a whole, or not at all', { skip }, async () => {
+  const url = await database();
+  const client = await cluster(url);
+  const log = pageLog(url);
+  const shipper = new Shipper(log);
+  const subject = new Subject('todos');
+  const large = `CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES (hex(randomblob(${LIMITS.logGroupBytes})))`;
+  await subject.commit(shipper, `BEGIN; ${large}; COMMIT`);
+  assert.ok(subject.position.bytes > 2 * LIMITS.logGroupBytes);
+  const file = newFile();
+  await openCopy(client, 'todos', file);
+  assert.ok(vacuumed(file).equals(vacuumed(subject.file)));
+  const stored = subject.position.seq;
+  await client.query(`UPDATE svc.buckets SET epoch = 2`);
+  await assert.rejects(
+    subject.commit(shipper, 'DELETE FROM notes; INSERT INTO notes VALUES (hex(randomblob(20000000)))'),
+    {
+      code: 'STORAGE_UNAVAILABLE',
+    },
+  );
+  assert.equal((await openCopy(client, 'todos', file)).end.seq, stored);
+  subject.close();
 });

@@ -43,6 +43,8 @@ CREATE TABLE svc.snapshots (
   PRIMARY KEY (bucket, database, piece)
 );
 -- Pages are compressed where that is worth it.
+-- The usual entry of a page or two stays in its row.
+ALTER TABLE svc.log SET (toast_tuple_target = 8160);
 ALTER TABLE svc.log ALTER COLUMN frames SET STORAGE EXTERNAL;
 ALTER TABLE svc.snapshots ALTER COLUMN pages SET STORAGE EXTERNAL;
 INSERT INTO svc.buckets (bucket) SELECT generate_series(0, 4095);

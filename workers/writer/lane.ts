@@ -298,8 +298,9 @@ export class Lane {
   /** Rolls back what is open and closes the file. The lane stays; its next statement opens the file again. */
   close(): void {
     this.#closeFile();
-    this.#kept?.closed();
+    const kept = this.#kept;
     this.#kept = null;
+    kept?.closed();
   }
 
   #closeFile(): void {
