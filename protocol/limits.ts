@@ -141,6 +141,7 @@ export const LIMITS = {
   writerLostTries: 3, // how often a statement of the gateway's own is repeated after the writer died with it
   logAnswerMs: 2 * SECOND, // how long the log of pages may take for one answer, before the connection is given up
   logBytesPerMs: 4 * KiB, // it has longer for a large answer or question
+  logReaders: 4, // connections of a writer for opening databases
   logPatienceMs: 5 * SECOND, // how long a group of commits is offered to a log that does not answer
   logGroupBytes: 16 * MiB, // pages of several databases in one transaction of the log
   logBytes: 16 * MiB, // entries of one database in the log, after which they are folded into its snapshot

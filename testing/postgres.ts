@@ -86,7 +86,8 @@ export async function postgres(): Promise<Postgres> {
 
   await start();
   await run(urlOf('postgres'), `CREATE DATABASE ${DATABASE}`);
-  // A test that fails before it stops the server leaves none behind.
+  // A test that fails before it stops the server, or is ended because it takes too long, leaves none behind.
+  process.once('SIGTERM', () => process.exit(1));
   process.once('exit', () => {
     if (server?.pid !== undefined && server.exitCode === null) killAll(server.pid);
     rmSync(folder, { recursive: true, force: true });

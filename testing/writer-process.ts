@@ -12,6 +12,8 @@ import { root } from './gateway.ts';
 export class WriterProcess {
   readonly folder: string;
   readonly socket: string;
+  /** The databases whose commits it told of, in order. */
+  readonly committed: string[] = [];
   readonly #key = randomBytes(32);
   readonly #supervisorSocket: string;
   readonly #pageLog: { url: string; node: string } | undefined;
@@ -20,6 +22,7 @@ export class WriterProcess {
     const onFrame = (frame: unknown[]): void => {
       if (frame[0] === Kind.ready) this.#ready();
       if (frame[0] === Kind.stuck) void this.kill();
+      if (frame[0] === Kind.committed) this.committed.push(frame[1] as string);
       if (frame[0] === Kind.released) this.#released(frame[1] as number);
     };
     this.#links.push(new Link(socket, { onFrame, onClose: () => {} }));

@@ -10,10 +10,12 @@ import { addPages, checksumOf, decodePages, dropBeyond, encodeDeflated, type Pag
 /** An entry's seq, with what tells it from another one of that seq: after the database was removed and made again, say. */
 export type Head = { seq: number; epoch: number; checksum: number };
 
-/** Pages that one fold holds in memory, and rows that are read at a time. */
+/** Pages that one fold holds in memory. */
 const FOLD_BYTES = 64 * 1024 * 1024;
-const LOG_ROWS = 32;
-const PIECES = 8;
+/** What one answer has: so many pieces; entries of so many bytes and one more, and not more than so many. */
+const PIECES = 4;
+const LOG_BYTES = 4 * 1024 * 1024;
+const LOG_ROWS = 512;
 
 type LogRow = { seq: string; epoch: string; frames: Buffer };
 type SnapshotRow = { piece: number; seq: string; epoch: string; checksum: string; pages: Buffer };
@@ -66,11 +68,14 @@ export async function* logAfter(
 ): AsyncGenerator<{ head: Head; bytes: number; set: PageSet }> {
   for (let seq = after; ; ) {
     const { rows } = await client.query<LogRow>(
-      `SELECT seq, epoch, frames FROM svc.log WHERE bucket = $1 AND database = $2 AND seq > $3 ORDER BY seq LIMIT ${LOG_ROWS}`,
+      `SELECT seq, epoch, frames FROM (
+         SELECT seq, epoch, frames, sum(length(frames)) OVER (ORDER BY seq) - length(frames) AS before
+         FROM svc.log WHERE bucket = $1 AND database = $2 AND seq > $3 ORDER BY seq LIMIT ${LOG_ROWS}
+       ) AS next WHERE before < ${LOG_BYTES} ORDER BY seq`,
       [bucketOf(database), database, seq],
     );
+    if (rows.length === 0) return;
     for (const row of rows) yield { head: headOf(row), bytes: row.frames.length, set: decodePages(row.frames) };
-    if (rows.length < LOG_ROWS) return;
     seq = Number((rows.at(-1) as LogRow).seq);
   }
 }

@@ -21,7 +21,8 @@ type Whole = { serialize(): Buffer };
 
 export class Keeper {
   readonly #node: string;
-  readonly #reading: Connection;
+  /** For opening databases, several at a time. */
+  readonly #reading: Connection[];
   readonly #folding: Connection;
   readonly #shipper: Shipper;
   #epochs: ReadonlyMap<number, number> = new Map();
@@ -29,7 +30,7 @@ export class Keeper {
   /** `url` is that of the PostgreSQL database, `node` the name that owns buckets in it. */
   constructor({ url, node }: { url: string; node: string }) {
     this.#node = node;
-    this.#reading = new Connection(url);
+    this.#reading = Array.from({ length: LIMITS.logReaders }, () => new Connection(url));
     this.#folding = new Connection(url);
     this.#shipper = new Shipper(new PageLog(url, node));
   }
@@ -51,7 +52,7 @@ export class Keeper {
     const epoch = this.epochOf(database);
     if (epoch === undefined) throw notOurs(database);
     try {
-      const { end } = await this.#reading.use((client) => openCopy(client, database, file));
+      const { end } = await this.#reader().use((client) => openCopy(client, database, file));
       const position: Position = {
         database,
         epoch,
@@ -64,6 +65,13 @@ export class Keeper {
     } catch (error) {
       throw unavailable(error);
     }
+  }
+
+  /** The next one of the connections. */
+  #reader(): Connection {
+    const reader = this.#reading.shift() as Connection;
+    this.#reading.push(reader);
+    return reader;
   }
 
   /** Shortens the log of the database. A failure leaves it for a later commit: the log is longer, and right. */
