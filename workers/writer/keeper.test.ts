@@ -172,6 +172,22 @@ test('a write, a read after it and a transaction show nothing while the log lack
   assert.ok(await eventually(LIMIT_MS, () => statSync(node.file).size > size));
 });
 
+test('a transaction begins once the log has what it would read', { skip }, async () => {
+  const url = await database();
+  const log = await cluster(url);
+  const node = await new Node(url, 'a').start();
+  const client = node.client();
+  await client.exec('CREATE TABLE notes (v INTEGER)');
+  const release = await holdLog(url);
+  const written = client.run(INSERT, [1]);
+  assert.ok(await eventually(LIMIT_MS, () => isWaiting(log)));
+  const begun = node.client().begin();
+  assert.equal(await within(500, begun), 'late');
+  await release();
+  assert.ok((await begun) > 0);
+  await written;
+});
+
 test('a writer of an old epoch loses its copy, and its callers get an error', { skip }, async () => {
   const url = await database();
   const log = await cluster(url);
