@@ -563,5 +563,17 @@ export const LIMITS = {
   draftFolders: 500, // watched folders of one draft; with more, it is read whenever it is used
   watchedFolders: 4000, // of all drafts
   draftSeedMs: 10 * MINUTE, // copying live data for a draft
+
+  nodeLeaseMs: 3 * SECOND, // of a node of a cluster; the others take over its buckets when it has ended
+  nodeLeaseMarginMs: 200, // so much earlier the node itself takes it as ended: clocks do not run equally fast
+  nodeLookMs: 1 * SECOND, // between two renewals, each of which also reads what changed
+  nodeMovingLookMs: 200, // the same while buckets are about to change their owner
+  nodeQueryMs: 1 * SECOND, // one question to the database, so that a second one fits into the lease
+  nodeKeptMs: DAY, // the row of a node that did not come back
+  nodeClockMs: 1 * SECOND, // a node's clock that is further from the database's is told
+  bucketsMoved: 256, // that a node hands over at once
+  tablesLockMs: 1 * SECOND, // a change of the cluster's tables waits so long for their users, who meanwhile wait for it
+  tablesTries: 60, // of one such change
+  tablesStepMs: 10 * MINUTE, // one of them, with the wait for the other nodes that make it
   dayMs: DAY,
 } as const;

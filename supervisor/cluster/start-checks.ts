@@ -1,0 +1,125 @@
+/**
+ * Checks at the start whether the database can carry a cluster, and whether this node can be in it (specification, "Cluster:
+ * nodes and buckets").
+ */
+import pg from 'pg';
+import { LIMITS } from '../../protocol/limits.ts';
+import { ConfigError } from '../config.ts';
+import type { Database } from './database.ts';
+import { Directory, type NodeRow } from './directory.ts';
+import { withoutPassword } from './settings.ts';
+import { prepareTables } from './tables.ts';
+
+/** As PostgreSQL says them of the session that was asked; times in milliseconds since the epoch. */
+export type DatabaseFacts = {
+  versionNumber: number;
+  version: string;
+  isStandby: boolean;
+  readOnly: string;
+  synchronousCommit: string;
+  standbyNames: string;
+  fsync: string;
+  fullPageWrites: string;
+  now: number;
+};
+
+const OLDEST = 140_000;
+const NO_RIGHT = '42501';
+const LOOPBACK = /^(?:(?:.+\.)?localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
+
+const FACTS = `
+  SELECT current_setting('server_version_num')::integer AS "versionNumber", current_setting('server_version') AS version,
+    pg_is_in_recovery() AS "isStandby", current_setting('transaction_read_only') AS "readOnly",
+    current_setting('synchronous_commit') AS "synchronousCommit", current_setting('synchronous_standby_names') AS "standbyNames",
+    current_setting('fsync') AS fsync, current_setting('full_page_writes') AS "fullPageWrites",
+    (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now`;
+
+/**
+ * Checks the database, makes its tables or moves them to this release, and checks the node beside the others. Answers warnings.
+ * Throws `ConfigError`, which names the setting and its value, and `DATA_FORMAT` when the tables are of a newer release.
+ */
+export async function checkStart(database: Database, node: { name: string; address: string }): Promise<string[]> {
+  const askedAt = Date.now();
+  const facts = await factsOf(database);
+  const wrong = faultOf(facts);
+  if (wrong !== null) throw new ConfigError(wrong, 'cluster');
+  await withRights(() => prepareTables(database));
+  const away = addressFault(node, await withRights(() => new Directory(database).nodes()));
+  if (away !== null) throw new ConfigError(away, 'cluster');
+  return clockWarning(facts.now, askedAt, Date.now());
+}
+
+/** Of the first address that answers and takes writes, else of one that answers. */
+async function factsOf(database: Database): Promise<DatabaseFacts> {
+  const faults: string[] = [];
+  let standby: DatabaseFacts | null = null;
+  for (const url of database.urls) {
+    try {
+      const [facts] = await database.rows<DatabaseFacts>(FACTS);
+      if (facts !== undefined && !facts.isStandby) return facts;
+      standby = facts ?? null;
+      database.next();
+    } catch (error) {
+      faults.push(`${withoutPassword(url)}: ${(error as Error).message || (error as NodeJS.ErrnoException).code}`);
+    }
+  }
+  if (standby !== null) return standby;
+  const name = database.urls.length === 1 ? 'cluster.url' : 'cluster.urls';
+  throw new ConfigError(`The database of "${name}" does not answer (${faults.join('; ')}).`, 'cluster');
+}
+
+/** What a cluster cannot work with; null for a database that it can. */
+export function faultOf(facts: DatabaseFacts): string | null {
+  const { versionNumber, version, isStandby, readOnly, synchronousCommit, standbyNames, fsync, fullPageWrites } = facts;
+  if (versionNumber < OLDEST) return `The database of "cluster" is PostgreSQL ${version}. A cluster needs 14 or newer.`;
+  if (isStandby)
+    return 'The database of "cluster" is a standby, which takes no writes. Name its primary, or all of them in "cluster.urls".';
+  if (readOnly === 'on')
+    return 'The database of "cluster" takes no writes: its setting default_transaction_read_only is "on". Set it to "off".';
+  if (synchronousCommit === 'off')
+    return 'The database of "cluster" would lose acknowledged writes: its setting synchronous_commit is "off". Set it to "on".';
+  if (synchronousCommit === 'local' && standbyNames !== '')
+    return `The database of "cluster" does not wait for its standbys (synchronous_standby_names is "${standbyNames}"): its setting synchronous_commit is "local". Set it to "on".`;
+  if (fsync === 'off')
+    return 'The database of "cluster" would lose acknowledged writes: its setting fsync is "off". Set it to "on".';
+  if (fullPageWrites === 'off')
+    return 'The database of "cluster" could be damaged by a crash: its setting full_page_writes is "off". Set it to "on".';
+  return null;
+}
+
+/** What is wrong with a node's address beside those of the others that are there; null if nothing is. */
+export function addressFault(
+  { name, address }: { name: string; address: string },
+  nodes: readonly NodeRow[],
+): string | null {
+  if (!isLoopback(address)) return null;
+  const other = nodes.find((node) => node.name !== name && node.isLive && !isLoopback(node.address));
+  if (other === undefined) return null;
+  return `"cluster.address" is "${address}", which only this machine reaches, and node "${other.name}" runs at ${other.address}. Set an address that the other nodes reach.`;
+}
+
+/** Nothing depends on it; but logs and times of versions are compared by people. */
+export function clockWarning(databaseNow: number, askedAt: number, answeredAt: number): string[] {
+  const apart = Math.max(databaseNow - answeredAt, askedAt - databaseNow);
+  if (apart <= LIMITS.nodeClockMs) return [];
+  return [
+    `The clock of this machine and that of the cluster's database are ${(apart / 1000).toFixed(1)} s apart. Let NTP set both.`,
+  ];
+}
+
+/** A right that the user lacks is told with what to do about it. */
+async function withRights<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof pg.DatabaseError) || error.code !== NO_RIGHT) throw error;
+    throw new ConfigError(
+      `The user of "cluster" may not make or change the tables of the cluster (${error.message}). Let it own the schema svc, or grant it CREATE on the database.`,
+      'cluster',
+    );
+  }
+}
+
+function isLoopback(address: string): boolean {
+  return LOOPBACK.test(new URL(address).hostname);
+}
