@@ -11,6 +11,7 @@ import { mixedScenario } from './mixed.ts';
 import { pageLogScenario } from './page-log.ts';
 import { peersScenario } from './peers.ts';
 import { peopleScenario } from './people.ts';
+import { placementScenario } from './placement.ts';
 import { publishScenario } from './publish.ts';
 import { runawayScenario } from './runaway.ts';
 import { scheduleScenario } from './schedule.ts';
@@ -43,4 +44,5 @@ export const SCENARIOS: Scenario[] = [
   pageLogScenario,
   peopleScenario,
   consoleScenario,
+  placementScenario,
 ];
