@@ -1,10 +1,11 @@
 /** Durable writes through the log of pages, beside plain PostgreSQL with one `INSERT` a commit, on one server in turns. */
 import { join } from 'node:path';
 import pg from 'pg';
+import { Database } from '../../storage/cluster/database.ts';
+import { prepareTables } from '../../storage/cluster/tables.ts';
 import { Connection } from '../../storage/replication/connection.ts';
 import { PageLog } from '../../storage/replication/page-log.ts';
 import { Shipper } from '../../storage/replication/shipper.ts';
-import { LOG_STEPS, migrate } from '../../storage/replication/tables.ts';
 import { WalPages } from '../../storage/replication/wal-pages.ts';
 import { openSqlite } from '../../storage/sqlite.ts';
 import { WalIndex } from '../../storage/wal-index.ts';
@@ -73,9 +74,10 @@ async function run(context: Context): Promise<Finding[]> {
 }
 
 async function prepare(url: string): Promise<void> {
+  const tables = new Database([url]);
+  await prepareTables(tables).finally(() => tables.close());
   const connection = new Connection(url);
   await connection.use(async (client) => {
-    await migrate(client, LOG_STEPS);
     await client.query('UPDATE svc.buckets SET owner = $1, epoch = 1', [NODE]);
     await client.query('CREATE TABLE notes (id bigserial PRIMARY KEY, title text, body text)');
   });

@@ -6,9 +6,11 @@ import { basename, join } from 'node:path';
 import { after, test } from 'node:test';
 import type Sqlite from 'better-sqlite3';
 import pg from 'pg';
-import { BUCKETS, bucketOf } from '../../protocol/buckets.ts';
+import { bucketOf } from '../../protocol/buckets.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { database, postgres, whyNoPostgres } from '../../testing/postgres.ts';
+import { Database } from '../cluster/database.ts';
+import { prepareTables } from '../cluster/tables.ts';
 import { openSqlite } from '../sqlite.ts';
 import { WalIndex } from '../wal-index.ts';
 import { dropCopy, openCopy } from './local-copy.ts';
@@ -17,7 +19,6 @@ import { type Entry, PageLog } from './page-log.ts';
 import { encodePages, type PageSet } from './page-set.ts';
 import { type Position, Shipper } from './shipper.ts';
 import { fold } from './snapshot.ts';
-import { LOG_STEPS, migrate } from './tables.ts';
 import { readLog, WalPages } from './wal-pages.ts';
 
 const skip = whyNoPostgres() ?? false;
@@ -42,7 +43,8 @@ async function connected(url: string): Promise<pg.Client> {
 /** Tables, with this node as the owner of all buckets in epoch 1. */
 async function cluster(url: string, node = 'a', epoch = 1): Promise<pg.Client> {
   const client = await connected(url);
-  await migrate(client, LOG_STEPS);
+  const tables = new Database([url]);
+  await prepareTables(tables).finally(() => tables.close());
   await client.query('UPDATE svc.buckets SET owner = $1, epoch = $2', [node, epoch]);
   return client;
 }
@@ -112,19 +114,6 @@ function crashed(file: string): string {
 
 const ROWS = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
   INSERT INTO notes (text) SELECT hex(randomblob(100)) FROM n`;
-
-test('several nodes make the tables at once, and a later step is done once', { skip }, async () => {
-  const url = await database();
-  const clients = await Promise.all(Array.from({ length: 4 }, () => connected(url)));
-  await Promise.all(clients.map((client) => migrate(client, LOG_STEPS)));
-  const steps = [...LOG_STEPS, { version: 2, sql: 'CREATE TABLE svc.later (id integer)' }];
-  await Promise.all(clients.map((client) => migrate(client, steps)));
-  const [client] = clients as [pg.Client];
-  assert.equal((await client.query('SELECT count(*)::int AS n FROM svc.buckets')).rows[0].n, BUCKETS);
-  assert.deepEqual((await client.query('SELECT version FROM svc.meta')).rows, [{ version: 2 }]);
-  // An earlier release does not work on what it does not know.
-  await assert.rejects(migrate(client, LOG_STEPS), { code: 'BAD_REQUEST' });
-});
 
 test('what is fetched equals the database, by its log, by its snapshot and by both', { skip }, async () => {
   const url = await database();

@@ -4,11 +4,11 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import pg from 'pg';
 import { BUCKETS } from '../../protocol/buckets.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { Database } from '../../storage/cluster/database.ts';
+import { prepareTables } from '../../storage/cluster/tables.ts';
 import { database, whyNoPostgres } from '../../testing/postgres.ts';
 import { eventually, LIMIT_MS } from '../../testing/waiting.ts';
-import { Database } from './database.ts';
 import { Directory, type Epoch, type NodeFacts } from './directory.ts';
-import { prepareTables } from './tables.ts';
 
 const nodeOf = (name: string): NodeFacts => ({
   name,

@@ -3,7 +3,7 @@
  * (specification, "Cluster: nodes and buckets"). All times are the database's. Rejects as `pg` does.
  */
 import { LIMITS } from '../../protocol/limits.ts';
-import type { Database } from './database.ts';
+import type { Database } from '../../storage/cluster/database.ts';
 
 /** A run of a node: `instance` is a UUID that it made when it started. */
 export type Instance = { name: string; instance: string };

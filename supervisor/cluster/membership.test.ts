@@ -3,13 +3,13 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { BUCKETS } from '../../protocol/buckets.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { Database } from '../../storage/cluster/database.ts';
+import { prepareTables } from '../../storage/cluster/tables.ts';
 import { type Cuttable, cuttable } from '../../testing/cuttable.ts';
 import { database, type Postgres, postgres, whyNoPostgres } from '../../testing/postgres.ts';
 import { eventually, inTime, LIMIT_MS } from '../../testing/waiting.ts';
-import { Database } from './database.ts';
 import { Directory, type Epoch } from './directory.ts';
 import { Membership, type MembershipOptions } from './membership.ts';
-import { prepareTables } from './tables.ts';
 
 /** A time in which a node owned a bucket, as it said by its events. */
 type Span = { node: string; epoch: number; from: number; to: number };

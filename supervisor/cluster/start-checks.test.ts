@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, afterEach, before, describe, test } from 'node:test';
 import pg from 'pg';
+import { Database } from '../../storage/cluster/database.ts';
+import { TABLE_STEPS } from '../../storage/cluster/tables.ts';
 import { freePort } from '../../testing/free-port.ts';
 import { type Postgres, postgres, whyNoPostgres } from '../../testing/postgres.ts';
 import { eventually, LIMIT_MS } from '../../testing/waiting.ts';
-import { Database } from './database.ts';
 import { Directory } from './directory.ts';
 import { addressFault, checkStart, clockWarning, type DatabaseFacts, faultOf } from './start-checks.ts';
-import { TABLE_STEPS } from './tables.ts';
 
 const HERE = { name: 'one', address: 'http://one.example:8787' };
 

@@ -4,11 +4,11 @@
  */
 import pg from 'pg';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { Database } from '../../storage/cluster/database.ts';
+import { prepareTables } from '../../storage/cluster/tables.ts';
 import { ConfigError } from '../config.ts';
-import type { Database } from './database.ts';
 import { Directory, type NodeRow } from './directory.ts';
 import { withoutPassword } from './settings.ts';
-import { prepareTables } from './tables.ts';
 
 /** As PostgreSQL says them of the session that was asked; times in milliseconds since the epoch. */
 export type DatabaseFacts = {

@@ -9,8 +9,9 @@ import { BUCKETS, bucketOf } from '../../protocol/buckets.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { DbClient } from '../../protocol/wire/db-client.ts';
 import { openLink } from '../../protocol/wire/link.ts';
+import { Database } from '../../storage/cluster/database.ts';
+import { prepareTables } from '../../storage/cluster/tables.ts';
 import { openCopy } from '../../storage/replication/local-copy.ts';
-import { LOG_STEPS, migrate } from '../../storage/replication/tables.ts';
 import { reading } from '../../testing/databases.ts';
 import { database, postgres, whyNoPostgres } from '../../testing/postgres.ts';
 import { eventually, LIMIT_MS, within } from '../../testing/waiting.ts';
@@ -81,7 +82,8 @@ async function rowsOf(client: DbClient): Promise<unknown[]> {
 /** Tables whose buckets `a` owns in epoch 1. */
 async function cluster(url: string): Promise<pg.Client> {
   const client = await connected(url);
-  await migrate(client, LOG_STEPS);
+  const tables = new Database([url]);
+  await prepareTables(tables).finally(() => tables.close());
   await client.query(`UPDATE svc.buckets SET owner = 'a', epoch = 1`);
   return client;
 }

@@ -3,9 +3,9 @@
  * "Cluster: nodes and buckets").
  */
 import pg from 'pg';
-import { BUCKETS } from '../../protocol/buckets.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { LOG_TABLES } from '../replication/log-tables.ts';
 import type { Database } from './database.ts';
 
 /**
@@ -13,6 +13,7 @@ import type { Database } from './database.ts';
  * harm when what it makes is there, and leaves the tables as the releases that know the earlier steps need them.
  */
 export const TABLE_STEPS: readonly string[] = [
+  LOG_TABLES,
   `CREATE TABLE IF NOT EXISTS svc.nodes (
      name text PRIMARY KEY,
      instance uuid NOT NULL,
@@ -21,13 +22,7 @@ export const TABLE_STEPS: readonly string[] = [
      version text NOT NULL,
      started timestamptz NOT NULL,
      draining boolean NOT NULL DEFAULT false
-   );
-   CREATE TABLE IF NOT EXISTS svc.buckets (
-     bucket integer PRIMARY KEY,
-     owner text,
-     epoch bigint NOT NULL DEFAULT 0
-   );
-   INSERT INTO svc.buckets (bucket) SELECT generate_series(0, ${BUCKETS - 1}) ON CONFLICT DO NOTHING;`,
+   );`,
 ];
 
 /** A lock that was not given in time, and two that waited for each other. */
