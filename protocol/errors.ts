@@ -172,6 +172,10 @@ export const ERROR_CODES = {
     when: 'The database that the nodes of a cluster share does not answer, or another node has the app now.',
   },
   STORAGE_FULL: { status: 507, when: 'The disk is full; nothing was changed.' },
+  STORAGE_UNAVAILABLE: {
+    status: 503,
+    when: 'In a cluster, no node can be reached that has this data now; `Retry-After` says when to try again.',
+  },
   QUOTA_EXCEEDED: {
     status: 507,
     when: 'The files of the app would be over `blobQuotaMb` of its manifest, or over 100,000; nothing was stored.',

@@ -106,5 +106,7 @@ export const NEXT_STEPS: Readonly<Record<ErrorCode, string>> = {
   STORAGE_UNAVAILABLE:
     'Try again, with the same idempotency key. When it lasts: is the PostgreSQL of `cluster.url` up?',
   STORAGE_FULL: 'Free some space on the disk of the data directory, then try again. How much is free: `svc doctor`.',
+  STORAGE_UNAVAILABLE:
+    'Wait as long as `Retry-After` says, then try again. If it goes on, look at the nodes and at their database.',
   QUOTA_EXCEEDED: 'Delete files that the app no longer needs, or raise `blobQuotaMb` in its `app.json`.',
 };

@@ -17,6 +17,7 @@ const GENERAL: readonly ErrorCode[] = [
   'OVERLOADED',
   'STORE_DAMAGED',
   'STORAGE_FULL',
+  'STORAGE_UNAVAILABLE',
   'INTERNAL',
 ];
 /** Not of routes that need no token. */

@@ -259,6 +259,7 @@ test('subscribers that do not read share one limit of waiting events', () => {
       },
       onDrain: () => {},
       end: () => {},
+      cutOff: () => {},
     };
     const exchange = { method: 'GET', aborted: false, stream: () => stream, onAbort: () => {} };
     streams.subscribe('todos', exchange as unknown as Exchange);

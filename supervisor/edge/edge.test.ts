@@ -643,6 +643,61 @@ for (const kind of EDGES) {
       });
     }
 
+    test('a stream that is cut off has no end that its reader could take for one', () =>
+      serving(
+        kind,
+        (exchange) => {
+          const stream = exchange.stream(200, {});
+          stream.write('begun');
+          exchange.onAbort(() => {});
+          setImmediate(() => {
+            stream.cutOff();
+            stream.end();
+          });
+        },
+        async ({ url, faults }) => {
+          const answer = await fetch(url);
+          assert.equal(answer.status, 200);
+          await assert.rejects(answer.text());
+          assert.deepEqual(faults, []);
+        },
+      ));
+
+    test('a body that was read is given again, at the cost of the budget that is named then', async () => {
+      const bodies = new BodyBudget(LIMIT);
+      const other = new BodyBudget(LIMIT);
+      const held: number[][] = [];
+      await serving(
+        kind,
+        (exchange) => {
+          const refused = (error: SvcError) => sendError(exchange, error);
+          exchange.readBody(
+            LIMIT,
+            (first) => {
+              held.push([bodies.held, other.held]);
+              const again = (second: Buffer) => {
+                held.push([bodies.held, other.held]);
+                exchange.send(200, {}, `${first} ${second}`);
+              };
+              setImmediate(() => exchange.readBody(exchange.path === '/small' ? 3 : LIMIT, again, refused, other));
+            },
+            refused,
+          );
+        },
+        async ({ url }) => {
+          const post = (path: string) => fetch(url + path, { method: 'POST', body: 'hello' });
+          assert.equal(await (await post('/')).text(), 'hello hello');
+          assert.deepEqual(held, [
+            [5, 0],
+            [0, 5],
+          ]);
+          assert.equal((await post('/small')).status, 413);
+        },
+        bodies,
+      );
+      assert.deepEqual([bodies.held, other.held], [0, 0]);
+    });
+
     test('answers that are not read share a budget: the longest idle reader is cut off', async () => {
       const answers = new AnswerBudget(2 * LARGE_BYTES);
       const aborted: string[] = [];

@@ -42,6 +42,8 @@ export type ResponseStream = {
   onDrain(callback: () => void): void;
   /** Ends the answer. If fewer bytes were written than announced, the connection ends, so that the reader notices. */
   end(): void;
+  /** Ends the connection before the answer is complete, so that the reader notices. */
+  cutOff(): void;
 };
 
 /** Counts answers. `ms` is the time until the answer began. */
@@ -59,10 +61,12 @@ export type Exchange = {
   /** The text after the first `?`, or the empty string. */
   readonly query: string;
   /**
-   * The address at the other end of the connection, as the socket writes it. It is empty once the client has gone or has its
-   * answer.
+   * The address at the other end of the connection, as the socket writes it, or `clientAddress`. It is empty once the client has
+   * gone or has its answer.
    */
   readonly remoteAddress: string;
+  /** The address of the client where another node of the cluster sent the request on. It is null for others. */
+  clientAddress: string | null;
   /** The request of a host's own server. It is null for those of `serve`. */
   readonly raw: IncomingMessage | null;
   /** All request headers as they came: names in lower case and values, alternating. */
@@ -80,8 +84,8 @@ export type Exchange = {
    * Collects the body. `onError` gets `PAYLOAD_TOO_LARGE` as soon as a declared or received length is over `limit`; the rest is
    * thrown away. It gets `OVERLOADED` when `room`, by default the budget of all bodies, has no room for the body, and
    * `BAD_REQUEST` when the body did not arrive in time. The connection then ends with the answer. Either callback may run
-   * before this returns. Neither runs after an abort. Must be called in the turn in which the exchange was handed over, and at
-   * most once.
+   * before this returns. Neither runs after an abort. Must be called in the turn in which the exchange was handed over. Once
+   * `onBody` has run, a further call gives the same body again.
    */
   readBody(limit: number, onBody: (body: Buffer) => void, onError: (error: SvcError) => void, room?: BodyRoom): void;
   /** The bytes of the body that `readBody` has so far. */
@@ -90,7 +94,7 @@ export type Exchange = {
   refuseBody(error: SvcError): void;
   /**
    * The body as a stream with back-pressure, for uploads. It fails with `PAYLOAD_TOO_LARGE` over `limit`, and with
-   * `BAD_REQUEST` when it does not arrive within `timeoutMs` or the client goes away. Must be called as `readBody` is.
+   * `BAD_REQUEST` when it does not arrive within `timeoutMs` or the client goes away. Must be called as `readBody` is, and once.
    */
   streamBody(limit: number, timeoutMs: number): Readable;
   /** Counts the answer. It is null where nothing does. */

@@ -125,6 +125,7 @@ export abstract class BaseExchange {
   readonly headers: HeaderList;
   raw: IncomingMessage | null = null;
   aborted = false;
+  clientAddress: string | null = null;
   meter: AnswerMeter | null = null;
   begunAt = 0;
   routeKind = 0;
@@ -151,6 +152,8 @@ export abstract class BaseExchange {
   #onBody: ((body: Buffer) => void) | null = null;
   /** What gets the error of `readBody`. It is null unless a body is collected. */
   #onBodyError: ((error: SvcError) => void) | null = null;
+  /** The body that `readBody` gave. */
+  #collected: Buffer | null = null;
   protected abortCallback: (() => void) | null = null;
   #added: ResponseHeaders | null = null;
 
@@ -180,6 +183,13 @@ export abstract class BaseExchange {
   /** Throws the rest of the body away, and holds the answer until then, so that the sender reads it. */
   protected abstract discardBody(): void;
 
+  /** The address at the other end of the connection. It is empty once the client has gone or has its answer. */
+  protected abstract get peerAddress(): string;
+
+  get remoteAddress(): string {
+    return this.clientAddress ?? this.peerAddress;
+  }
+
   header(name: string): string | undefined {
     return findHeader(this.headers, name);
   }
@@ -206,6 +216,10 @@ export abstract class BaseExchange {
     onError: (error: SvcError) => void,
     room: BodyRoom = this.edge.bodies,
   ): void {
+    if (this.#collected !== null) {
+      this.#giveAgain(this.#collected, limit, onBody, onError, room);
+      return;
+    }
     const length = this.bodyLength();
     if (length > limit) {
       this.discardBody();
@@ -218,6 +232,25 @@ export abstract class BaseExchange {
     this.#onBody = onBody;
     this.#onBodyError = onError;
     this.startReading(length);
+  }
+
+  /** Gives a body that was collected already. Its bytes move to this budget. */
+  #giveAgain(
+    body: Buffer,
+    limit: number,
+    onBody: (body: Buffer) => void,
+    onError: (error: SvcError) => void,
+    room: BodyRoom,
+  ): void {
+    if (this.aborted) return;
+    this.giveBodyBack();
+    this.#room = room;
+    if (body.length > limit) onError(bodyTooLarge(limit));
+    else if (!room.take(body.length, body.length <= LIMITS.smallBodyBytes)) onError(noRoomForBody());
+    else {
+      this.#bodyBytes = body.length;
+      onBody(body);
+    }
   }
 
   streamBody(limit: number, timeoutMs: number): Readable {
@@ -306,6 +339,7 @@ export abstract class BaseExchange {
     const onBody = this.#onBody;
     clearTimeout(this.timer);
     this.#onBodyError = null;
+    this.#collected = body;
     this.guard(() => onBody?.(body));
   }
 
@@ -329,8 +363,7 @@ export abstract class BaseExchange {
     const plain = this.#added === null;
     const all = plain ? headers : this.#withAdded({ ...constant?.headers, ...headers });
     checkHeaders(all);
-    this.answered = true;
-    this.#count(status);
+    this.#begin(status);
     this.answer(status, all, body, plain ? constant : undefined);
   }
 
@@ -338,12 +371,13 @@ export abstract class BaseExchange {
     if (this.answered || this.aborted) return CLOSED_STREAM;
     const all = this.#withAdded(headers);
     checkHeaders(all);
-    this.answered = true;
-    this.#count(status);
+    this.#begin(status);
     return this.open(status, all, length);
   }
 
-  #count(status: number): void {
+  #begin(status: number): void {
+    this.answered = true;
+    this.#collected = null;
     if (this.meter !== null) this.meter.answered(this.routeKind, status, performance.now() - this.begunAt);
     if (this.span !== null) endOfAnswer(this.span, status);
   }
@@ -440,6 +474,7 @@ export const CLOSED_STREAM: ResponseStream = {
   buffered: 0,
   onDrain: () => {},
   end: () => {},
+  cutOff: () => {},
 };
 
 const UNSAFE_VALUE = /[^\t\x20-\x7e]/;

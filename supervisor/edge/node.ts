@@ -230,7 +230,7 @@ class NodeExchange extends BaseExchange implements Exchange {
     res.on('error', NOTHING);
   }
 
-  get remoteAddress(): string {
+  protected get peerAddress(): string {
     return this.#req.socket.remoteAddress ?? '';
   }
 
@@ -311,6 +311,9 @@ class NodeExchange extends BaseExchange implements Exchange {
         }
         res.end();
         if (res.socket?.writableLength !== 0) this.#watchReader();
+      },
+      cutOff: () => {
+        if (!isOver()) res.destroy();
       },
     };
   }

@@ -125,7 +125,7 @@ class UwsExchange extends BaseExchange implements Exchange {
     res.onAborted(() => this.abort());
   }
 
-  get remoteAddress(): string {
+  protected get peerAddress(): string {
     if (this.aborted || this.#complete) return '';
     return Buffer.from(this.#res.getRemoteAddressAsText()).toString();
   }

@@ -60,6 +60,10 @@ export class UwsStream implements ResponseStream {
     if (this.#waiting.length === 0) this.#finish();
   }
 
+  cutOff(): void {
+    if (!this.#closed) this.#res.close();
+  }
+
   /** Ends the stream after an abort, when nothing may touch `res` any more. */
   abandon(): void {
     this.#stopWatch();

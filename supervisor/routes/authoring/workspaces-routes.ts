@@ -109,7 +109,8 @@ export function workspaceRoutes(services: Services): Route[] {
       return { version: await workspaces().setBase(sid, id, { version, folder }) };
     }),
     ...serve(showFolder, async ({ params: { sid, id }, exchange, place }) => {
-      const isHere = isSameMachine(place, exchange.remoteAddress);
+      // Another node of a cluster may be at another machine.
+      const isHere = exchange.clientAddress === null && isSameMachine(place, exchange.remoteAddress);
       const folder = await workspaces().folder(sid, id);
       return { folder: isHere ? folder : null };
     }),
