@@ -35,6 +35,13 @@ export function draftOfLabel(label: string): { workspace: string; app: string } 
   return appOfLabel(workspace) === null || appOfLabel(app) === null ? null : { workspace, app };
 }
 
+/** The first 12 hex digits of the SHA-256 of the app's id, by the labels of its page or of a draft of it, hashed or not. */
+export function digestOfLabel(labels: string): string {
+  const [label = ''] = labels.split('.', 1);
+  const app = label.split('--').at(-1) ?? '';
+  return (STAND_IN.test(app) ? app : standIn(app)).slice('a-'.length);
+}
+
 function standIn(id: string): string {
   return `a-${createHash('sha256').update(id).digest('hex').slice(0, 12)}`;
 }

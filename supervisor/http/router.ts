@@ -13,12 +13,16 @@ export type Needs = Capability | 'anyone' | 'account' | 'route';
 
 export type Handle = (exchange: Exchange, params: Params, caller: Caller, place: Place) => void | Promise<void>;
 
-/** A row declares it (`protocol/routes/`). */
-export type Route = {
+/** What a request is matched with. */
+export type Matched = {
   method: Method;
   /** Segments, `:name` for a parameter, `*` at the end for the rest (which may be empty). */
   path: string;
   needs: Needs;
+};
+
+/** A row declares it (`protocol/routes/`). */
+export type Route = Matched & {
   handle: Handle;
   /**
    * What visitors without a token may use of it: `page`, where the app's page is public; `tool`, which the handler checks
@@ -37,25 +41,25 @@ const WELL_KNOWN = /^\/\.well-known\/oauth-(?:authorization-server$|protected-re
 /** First segments that belong to the gateway; everything else is the host's. */
 const OUR_PREFIXES = new Set(['svc', '_svc-user', '_svc-hook', '_svc-conversations']);
 
-type Node = {
-  children: Map<string, Node>;
-  parameter: { name: string; node: Node } | null;
-  rest: Leaf | null;
-  leaf: Leaf | null;
+type Node<R> = {
+  children: Map<string, Node<R>>;
+  parameter: { name: string; node: Node<R> } | null;
+  rest: Leaf<R> | null;
+  leaf: Leaf<R> | null;
 };
-type Leaf = Map<string, Route>;
+type Leaf<R> = Map<string, R>;
 
 /** A route and its parameters, or why there is none; `open` errors are answered without a token too. */
-export type Match = { route: Route; params: Params } | { error: SvcError; open?: boolean };
+export type Match<R = Route> = { route: R; params: Params } | { error: SvcError; open?: boolean };
 
-export class Router {
-  readonly routes: readonly Route[];
-  readonly #root: Node = node();
+export class Router<R extends Matched = Route> {
+  readonly routes: readonly R[];
+  readonly #root: Node<R> = node();
   /** Routes without parameters, by their whole path: most calls are to one of the tools. */
-  readonly #exact = new Map<string, Leaf>();
+  readonly #exact = new Map<string, Leaf<R>>();
 
   /** Throws when two routes are the same, or give one place in their paths two names: only one of them would be used. */
-  constructor(routes: readonly Route[]) {
+  constructor(routes: readonly R[]) {
     this.routes = routes;
     for (const route of routes) this.#add(route);
   }
@@ -66,7 +70,7 @@ export class Router {
     return OUR_PREFIXES.has(path.slice(1, end < 0 ? undefined : end)) || WELL_KNOWN.test(path);
   }
 
-  match(method: string, path: string): Match {
+  match(method: string, path: string): Match<R> {
     const exact = this.#exact.get(path);
     if (exact) return choose(exact, method, {});
     const params: Params = {};
@@ -78,10 +82,10 @@ export class Router {
     }
   }
 
-  #add(route: Route): void {
+  #add(route: R): void {
     const segments = route.path.slice(1).split('/');
     if (!route.path.includes(':') && !route.path.endsWith('*')) {
-      const leaf = this.#exact.get(route.path) ?? new Map<string, Route>();
+      const leaf = this.#exact.get(route.path) ?? new Map<string, R>();
       this.#exact.set(route.path, leaf);
       put(leaf, route);
     }
@@ -100,7 +104,7 @@ export class Router {
         at = at.parameter.node;
         continue;
       }
-      const next = at.children.get(segment) ?? node();
+      const next = at.children.get(segment) ?? node<R>();
       at.children.set(segment, next);
       at = next;
     }
@@ -109,17 +113,17 @@ export class Router {
   }
 }
 
-function put(leaf: Leaf, route: Route): void {
+function put<R extends Matched>(leaf: Leaf<R>, route: R): void {
   if (leaf.has(route.method)) throw new Error(`There are two routes ${route.method} ${route.path}.`);
   leaf.set(route.method, route);
 }
 
-function node(): Node {
+function node<R>(): Node<R> {
   return { children: new Map(), parameter: null, rest: null, leaf: null };
 }
 
 /** Literal segments win over parameters, parameters over a rest. Throws when a parameter cannot be decoded. */
-function find(at: Node, segments: string[], index: number, params: Params): Leaf | null {
+function find<R>(at: Node<R>, segments: string[], index: number, params: Params): Leaf<R> | null {
   const segment = segments[index];
   if (segment === undefined) return at.leaf ?? takeRest(at, '', params);
   const literal = at.children.get(segment);
@@ -137,12 +141,12 @@ function find(at: Node, segments: string[], index: number, params: Params): Leaf
   return takeRest(at, `/${segments.slice(index).join('/')}`, params);
 }
 
-function takeRest(at: Node, rest: string, params: Params): Leaf | null {
+function takeRest<R>(at: Node<R>, rest: string, params: Params): Leaf<R> | null {
   if (at.rest) params['*'] = rest;
   return at.rest;
 }
 
-function choose(leaf: Leaf, method: string, params: Params): Match {
+function choose<R extends Matched>(leaf: Leaf<R>, method: string, params: Params): Match<R> {
   const route = leaf.get(method === 'HEAD' ? 'GET' : method);
   if (route) return { route, params };
   const allowed = [...leaf.keys()].flatMap((name) => (name === 'GET' ? ['GET', 'HEAD'] : [name]));

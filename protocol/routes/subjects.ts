@@ -1,0 +1,134 @@
+/**
+ * Says whose data each route is about, from its row, so that a cluster knows which node answers it (specification, "Calls between
+ * nodes").
+ */
+
+import { PAGES } from './apps/pages-rows.ts';
+import { AUDIT } from './operations/audit-rows.ts';
+import { NOTICES } from './operations/notices-rows.ts';
+import { TOKENS } from './operations/tokens-rows.ts';
+import { ACCOUNTS } from './people/accounts-rows.ts';
+import { CONNECTIONS, OAUTH } from './people/oauth-rows.ts';
+import { PASSKEYS } from './people/passkey-rows.ts';
+import { GROUPS, INVITATIONS, PEOPLE } from './people/people-rows.ts';
+import { PROVIDERS } from './people/providers-rows.ts';
+import { SHARES } from './people/shares-rows.ts';
+import { SIGN_IN } from './people/sign-in-rows.ts';
+import { RESOURCES } from './resources.ts';
+import type { Resource, RouteRow } from './row.ts';
+
+/**
+ * - An app or a workspace: of the id that the request has as `name`. In a member or parameter `ref` it is `<app>/<automation>`.
+ *   `without` is the subject where the request has none.
+ * - `gateway`: the data of the gateway itself, which is in the bucket of its identity database.
+ * - `any`: nobody's data. The node that is asked answers.
+ * - `found`: one app, which the request does not name. Who knows all runs, addresses of webhooks and trash knows which.
+ * - `every`: the apps of all nodes.
+ */
+export type Subject = NamedSubject | 'gateway' | 'any' | 'found' | 'every';
+export type NamedSubject = {
+  readonly of: 'app' | 'workspace';
+  readonly in: 'path' | 'query' | 'body';
+  readonly name: string;
+  readonly without: Subject;
+};
+
+/** All of their rows are about the identity database. */
+const OF_GATEWAY: ReadonlySet<Resource> = new Set<Resource>([
+  ACCOUNTS,
+  AUDIT,
+  CONNECTIONS,
+  GROUPS,
+  INVITATIONS,
+  NOTICES,
+  OAUTH,
+  PASSKEYS,
+  PEOPLE,
+  PROVIDERS,
+  SHARES,
+  SIGN_IN,
+  TOKENS,
+]);
+
+/** The rows whose subject does not follow from what they take. */
+const EXCEPTIONS: Readonly<Record<string, Subject>> = {
+  // Each node says how it is itself.
+  'GET /svc/_health': 'any',
+  'GET /svc/_system': 'any',
+  'GET /svc/_metrics': 'any',
+  'GET /svc/_agents/status': 'any',
+  'GET /svc/_turn/runner-status': 'any',
+  // The same at every node.
+  'GET /svc/_openapi.json': 'any',
+  'GET /svc/_templates': 'any',
+  // It refuses every call.
+  'POST /svc/_tool/:tool': 'any',
+  'GET /_svc-user/id': 'gateway',
+  'GET /_svc-user/prefs': 'gateway',
+  'PUT /_svc-user/prefs': 'gateway',
+  // A session of MCP stays at one node, and calls tools of any app.
+  'POST /svc/_mcp': 'gateway',
+  'GET /svc/_mcp': 'gateway',
+  'DELETE /svc/_mcp': 'gateway',
+  'POST /_svc-hook/*': 'found',
+  'POST /svc/_trash/:id/restore': 'found',
+  'DELETE /svc/_trash/:id': 'found',
+  'GET /svc/_runs/:runId': 'found',
+  'GET /svc/_runs/:runId/nodes': 'found',
+  'GET /svc/_runs/:runId/events': 'found',
+  'POST /svc/_runs/:runId/pin': 'found',
+  'POST /svc/_runs/:runId/cancel': 'found',
+  'GET /svc/_apps': 'every',
+  'GET /svc/_trash': 'every',
+  'GET /svc/_sessions': 'every',
+  'GET /svc/_insights': 'every',
+  'POST /svc/_code/export': 'every',
+  'POST /svc/_code/import': 'every',
+  'POST /svc/_backup': 'every',
+  'GET /svc/_backups': 'every',
+  'PUT /svc/_backups': 'every',
+  'DELETE /svc/_backups': 'every',
+  'GET /svc/_backups/files': 'every',
+  'POST /svc/_backups/files': 'every',
+  'POST /svc/_backups/files/:name/verify': 'every',
+  // The id may be left to the gateway.
+  'POST /svc/_apps/_clone': { of: 'app', in: 'body', name: 'id', without: 'any' },
+  'POST /svc/_sessions': { of: 'workspace', in: 'body', name: 'sessionId', without: 'any' },
+};
+
+/** The subject of every row. Throws where one has none. */
+export function subjectsOf(resources: readonly Resource[] = RESOURCES): ReadonlyMap<RouteRow, Subject> {
+  return new Map(resources.flatMap((resource) => resource.rows.map((row) => [row, subjectOf(resource, row)] as const)));
+}
+
+function subjectOf(resource: Resource, row: RouteRow): Subject {
+  const name = `${row.method} ${row.path}`;
+  const subject = EXCEPTIONS[name] ?? (OF_GATEWAY.has(resource) ? 'gateway' : namedSubject(row));
+  if (subject !== null) return subject;
+  if (resource === PAGES && row.needs === 'anyone') return 'any';
+  throw new Error(`${name}: what it takes does not say whose data it is about; add it to the exceptions.`);
+}
+
+function namedSubject(row: RouteRow): Subject | null {
+  const inPath = (name: string) => row.path.split('/').includes(`:${name}`);
+  const workspace: NamedSubject | null = inPath('sid')
+    ? { of: 'workspace', in: 'path', name: 'sid', without: 'any' }
+    : null;
+  // In addresses of automations `:id` is that of the automation.
+  for (const name of ['app', 'id']) if (inPath(name)) return { of: 'app', in: 'path', name, without: 'any' };
+  // A new app has the name that `needs` says.
+  const named = ['app', ...(typeof row.needs === 'string' ? [] : [row.needs.of])];
+  const body = row.body === undefined || 'media' in row.body ? undefined : row.body;
+  for (const [place, schema] of [
+    ['query', row.query],
+    ['body', body],
+  ] as const) {
+    const name = named.find((one) => schema?.properties?.[one] !== undefined);
+    if (name === undefined) continue;
+    const all = workspace ?? (schema?.required?.includes(name) ? 'any' : 'every');
+    const without: Subject =
+      schema?.properties?.ref === undefined ? all : { of: 'app', in: place, name: 'ref', without: all };
+    return { of: 'app', in: place, name, without };
+  }
+  return workspace;
+}
