@@ -104,6 +104,12 @@ export const LIMITS = {
   stalledReaderMs: 30 * SECOND, // a client that takes nothing of an answer or stream for this long is cut off
   lingerMs: 2 * SECOND, // how long the rest of a refused body is read, so that its sender reads the answer
 
+  forwardedProofMs: 1 * MINUTE, // how far the clock of a node that forwards a request may be from that of the one that gets it
+  forwardedPieceBytes: 64 * KiB, // a body or an answer up to this size is sent on in one piece, a longer one as a stream
+  nodeConnectMs: 2 * SECOND, // reaching another node
+  nodeIdleMs: 5 * SECOND, // an unused connection to another node is kept; less than `uwsKeepAliveMs`
+  nodeConnections: 256, // unused connections to one node that are kept
+
   toolTimeoutMs: 600 * SECOND,
   inputIssues: 20, // issues listed in an `INVALID_INPUT` answer
   idempotencyMs: 24 * HOUR,

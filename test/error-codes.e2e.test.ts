@@ -207,6 +207,7 @@ const ELSEWHERE: Partial<Record<ErrorCode, string>> = {
   INVALID_BACKUP: 'test/backup.e2e.test.ts',
   DATA_FORMAT: 'test/data-format.e2e.test.ts',
   STORAGE_FULL: 'test/disk.e2e.test.ts',
+  STORAGE_UNAVAILABLE: 'supervisor/cluster/calls/calls.test.ts',
 };
 
 /** What is wrong with one value, file or field says which. */

@@ -1,0 +1,512 @@
+/** Calls between nodes, over real edges and sockets: each pair of edges, of the node that is asked and of the owner. */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { type ClientRequest, type IncomingMessage, type OutgoingHttpHeaders, request } from 'node:http';
+import { describe, type TestContext, test } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { pino } from 'pino';
+import { bucketOf } from '../../../protocol/buckets.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { bareAddress } from '../../../protocol/rules/ip-addresses.ts';
+import { EDGES } from '../../../testing/edges.ts';
+import { inTime } from '../../../testing/waiting.ts';
+import { resolveConfig } from '../../config.ts';
+import { type Edge, type Exchange, type ExchangeHandler, type ResponseStream, sendError } from '../../edge/edge.ts';
+import { type EdgeKind, openEdge } from '../../edge/open-edge.ts';
+import { Places } from '../../http/access/places.ts';
+import { sendStream } from '../../http/send-stream.ts';
+import { Calls } from './calls.ts';
+import { Owners } from './owners.ts';
+import { FORWARDED, OWNER, Proofs } from './proofs.ts';
+
+const SECRET = 'the secret of this cluster';
+const HOST = 'svc.localhost:8787';
+const APP = 'notes';
+const BUCKET = bucketOf(APP);
+const PATH = `/svc/${APP}/_blobs`;
+const MiB = 1024 * 1024;
+const LARGE = Buffer.alloc(50 * MiB);
+for (let at = 0; at < LARGE.length; at += 4) LARGE.writeUInt32LE(at, at);
+/** More than the system keeps of two connections, and what two nodes may hold. */
+const SLOW_BYTES = 192 * MiB;
+const HELD_BYTES = 64 * MiB;
+const QUIET = pino({ enabled: false });
+
+type TestNode = {
+  name: string;
+  port: number;
+  address: string;
+  owners: Owners;
+  calls: Calls;
+  edge: Edge;
+  served: number;
+};
+
+async function startNode(t: TestContext, name: string, kind: EdgeKind, next: ExchangeHandler): Promise<TestNode> {
+  const owners = new Owners(name);
+  const calls = new Calls({
+    owners,
+    secret: SECRET,
+    places: new Places(resolveConfig('/data')),
+    next: (exchange) => {
+      node.served++;
+      next(exchange);
+    },
+  });
+  const { edge } = openEdge(kind, {
+    handler: calls.handle,
+    onFault: (error) => t.diagnostic(`${name} failed: ${(error as Error).stack}`),
+  });
+  const port = await edge.listen('127.0.0.1', 0);
+  const node: TestNode = { name, port, address: `http://127.0.0.1:${port}`, owners, calls, edge, served: 0 };
+  t.after(async () => {
+    calls.close();
+    await edge.close();
+  });
+  return node;
+}
+
+/** Tells nodes that one of them owns the bucket of the app. */
+function tell(nodes: TestNode[], { name, address }: TestNode, epoch = 1n): void {
+  for (const { owners } of nodes) owners.learn(BUCKET, { node: name, address, epoch });
+}
+
+/** The node that is asked, and the owner, which answers with `next`. */
+async function pair(t: TestContext, [first, second]: [EdgeKind, EdgeKind], next: ExchangeHandler) {
+  const asked = await startNode(t, 'asked', first, () => assert.fail('The node that is asked owns nothing.'));
+  const owner = await startNode(t, 'owner', second, next);
+  tell([asked, owner], owner);
+  return { asked, owner };
+}
+
+type Sent = { method?: string; path?: string; headers?: OutgoingHttpHeaders; body?: string | Buffer; from?: string };
+type Got = { status: number; headers: IncomingMessage['headers']; body: Buffer };
+
+function open(port: number, { method = 'GET', path = PATH, headers = {}, from }: Sent): ClientRequest {
+  const options = { port, host: '127.0.0.1', method, path, agent: false, ...(from && { localAddress: from }) };
+  return request({ ...options, headers: { host: HOST, ...headers } });
+}
+
+/** The whole answer; rejects when the connection ends before its end. */
+async function bodyOf(answer: IncomingMessage): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  for await (const part of answer) parts.push(part as Buffer);
+  return Buffer.concat(parts);
+}
+
+/** Resolves with the head of the answer, before its body. */
+function begun(sent: ClientRequest): Promise<IncomingMessage> {
+  const answered = new Promise<IncomingMessage>((resolve, reject) => sent.on('response', resolve).on('error', reject));
+  return inTime(answered, 'the head of an answer');
+}
+
+async function call({ port }: TestNode, sent: Sent = {}): Promise<Got> {
+  const length = sent.body === undefined ? {} : { 'content-length': Buffer.byteLength(sent.body) };
+  const client = open(port, { ...sent, headers: { ...length, ...sent.headers } });
+  const head = begun(client);
+  client.end(sent.body);
+  const answer = await head;
+  return { status: answer.statusCode ?? 0, headers: answer.headers, body: await inTime(bodyOf(answer), 'an answer') };
+}
+
+function codeOf({ status, body }: Got): string {
+  return `${status} ${JSON.parse(body.toString()).error.code}`;
+}
+
+/** A promise, and the function that fulfils it. */
+function signal<T = void>() {
+  let fire: (value: T) => void = () => {};
+  const promise = new Promise<T>((resolve) => {
+    fire = resolve;
+  });
+  return { fire, fired: (what: string) => inTime(promise, what) };
+}
+
+/** Waits until a number has stopped changing. */
+async function settled(value: () => number): Promise<number> {
+  let last = -1;
+  for (let quiet = 0; quiet < 200; quiet++) {
+    await nextTurn();
+    if (value() !== last) quiet = 0;
+    last = value();
+  }
+  return last;
+}
+
+const hashOf = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');
+
+/** Answers with what came, as JSON. */
+const echo: ExchangeHandler = (exchange) => {
+  const { method, path, query, headers, remoteAddress } = exchange;
+  exchange.readBody(
+    LIMITS.requestBodyBytes,
+    (body) => {
+      const seen = { method, path, query, headers, from: bareAddress(remoteAddress), body: body.toString() };
+      exchange.send(200, { 'content-type': 'application/json' }, JSON.stringify(seen));
+    },
+    (error) => sendError(exchange, error),
+  );
+};
+
+const uploads: ExchangeHandler = async (exchange) => {
+  const hash = createHash('sha256');
+  try {
+    for await (const part of exchange.streamBody(64 * MiB, LIMITS.uploadTimeoutMs)) hash.update(part as Buffer);
+    exchange.send(201, {}, hash.digest('hex'));
+  } catch (error) {
+    sendError(exchange, error as Parameters<typeof sendError>[1]);
+  }
+};
+
+const PAIRS = EDGES.flatMap((first) => EDGES.map((second): [EdgeKind, EdgeKind] => [first, second]));
+
+for (const edges of PAIRS) {
+  describe(`asked over ${edges[0]}, owned over ${edges[1]}`, () => {
+    test('the owner gets the request as it was asked, and knows the address of the client', async (t) => {
+      const { asked } = await pair(t, edges, echo);
+      const { status, headers, body } = await call(asked, {
+        method: 'POST',
+        path: '/svc/_tool/svc_read?x=1%202&y',
+        headers: {
+          connection: 'close, x-hop',
+          'x-hop': 'of this connection',
+          te: 'trailers',
+          cookie: 'a=1; b=2',
+          origin: 'http://notes.svc.localhost:8787',
+          'x-twice': ['1', '2'],
+        },
+        body: '{"app":"notes"}',
+        from: '127.0.0.2',
+      });
+      const seen = JSON.parse(body.toString());
+      assert.deepEqual([status, headers['content-type']], [200, 'application/json']);
+      const { method, path, query, from } = seen;
+      const expected = { method: 'POST', path: '/svc/_tool/svc_read', query: 'x=1%202&y', from: '127.0.0.2' };
+      assert.deepEqual({ method, path, query, from }, expected);
+      assert.equal(seen.body, '{"app":"notes"}');
+      const names = (seen.headers as string[]).filter((_, i) => i % 2 === 0);
+      const sent = (name: string) => (seen.headers as string[])[2 * names.indexOf(name) + 1];
+      assert.equal(sent('host'), HOST);
+      assert.equal(sent('origin'), 'http://notes.svc.localhost:8787');
+      assert.equal(sent('cookie'), 'a=1; b=2');
+      assert.equal(names.filter((name) => name === 'x-twice').length, 2);
+      for (const name of ['x-hop', 'te']) assert.ok(!names.includes(name), name);
+    });
+
+    test('the client gets the answer as the owner gave it', async (t) => {
+      const { asked } = await pair(t, edges, (exchange) => {
+        const { path } = exchange;
+        if (path.endsWith('/moved')) {
+          exchange.send(302, { location: `http://${exchange.header('host')}/x`, 'set-cookie': ['a=1', 'b=2'] }, '');
+        } else if (path.endsWith('/same')) exchange.send(304, { etag: '"1"' }, '');
+        else if (path.endsWith('/none')) exchange.send(204, {}, '');
+        else exchange.send(206, { 'content-range': `bytes 2-3/9, of ${exchange.header('range')}` }, 'cd');
+      });
+      const moved = await call(asked, { path: `/svc/${APP}/moved` });
+      assert.deepEqual([moved.status, moved.headers.location], [302, `http://${HOST}/x`]);
+      assert.deepEqual(moved.headers['set-cookie'], ['a=1', 'b=2']);
+      assert.ok(!(OWNER in moved.headers));
+      const same = await call(asked, { path: `/svc/${APP}/same` });
+      assert.deepEqual([same.status, same.headers.etag, same.headers['content-length']], [304, '"1"', undefined]);
+      assert.equal((await call(asked, { path: `/svc/${APP}/none` })).status, 204);
+      const part = await call(asked, { path: `/svc/${APP}/file`, headers: { range: 'bytes=2-3' } });
+      assert.deepEqual([part.status, part.body.toString()], [206, 'cd']);
+      assert.equal(part.headers['content-range'], 'bytes 2-3/9, of bytes=2-3');
+      const head = await call(asked, { method: 'HEAD', path: `/svc/${APP}/file` });
+      assert.deepEqual([head.status, head.headers['content-length'], head.body.length], [206, '2', 0]);
+    });
+
+    test('50 MiB up and down are the same bytes in the same order', async (t) => {
+      const { asked } = await pair(t, edges, (exchange) => {
+        if (exchange.method === 'PUT') uploads(exchange);
+        else exchange.send(200, {}, LARGE);
+      });
+      const up = await call(asked, { method: 'PUT', body: LARGE });
+      assert.deepEqual([up.status, up.body.toString()], [201, hashOf(LARGE)]);
+      const down = await call(asked);
+      assert.deepEqual([down.headers['content-length'], hashOf(down.body)], [String(LARGE.length), hashOf(LARGE)]);
+    });
+
+    test('an upload without a length is sent on as it came, and the edge of the owner decides', async (t) => {
+      // The other edge refuses it itself.
+      if (edges[0] === 'uws') return;
+      const { asked } = await pair(t, edges, uploads);
+      const body = LARGE.subarray(0, MiB);
+      const client = open(asked.port, { method: 'PUT', headers: { 'transfer-encoding': 'chunked' } });
+      const head = begun(client);
+      client.end(body);
+      const answer = await head;
+      assert.equal(answer.statusCode, edges[1] === 'uws' ? 411 : 201);
+      const text = (await bodyOf(answer)).toString();
+      assert.ok(text.includes(edges[1] === 'uws' ? 'LENGTH_REQUIRED' : hashOf(body)), text);
+    });
+
+    test('a slow reader slows the owner down, and both nodes hold little', async (t) => {
+      let made = 0;
+      const part = Buffer.alloc(64 * 1024, 'x');
+      async function* parts() {
+        while (made < SLOW_BYTES) {
+          made += part.length;
+          yield part;
+        }
+      }
+      const { asked } = await pair(t, edges, (exchange) => void sendStream(exchange, parts(), {}, QUIET));
+      const sent = open(asked.port, {});
+      const head = begun(sent);
+      sent.end();
+      const answer = await head;
+      assert.ok((await settled(() => made)) < HELD_BYTES, `${made} bytes were made for a reader that takes nothing`);
+      assert.equal((await inTime(bodyOf(answer), 'all of the answer')).length, SLOW_BYTES);
+    });
+
+    test('a slow owner slows an upload down, and both nodes hold little', async (t) => {
+      const reads = signal();
+      const taken = signal<number>();
+      const { asked } = await pair(t, edges, async (exchange) => {
+        const body = exchange.streamBody(SLOW_BYTES, LIMITS.uploadTimeoutMs);
+        await reads.fired('the owner reads');
+        let bytes = 0;
+        for await (const part of body) bytes += (part as Buffer).length;
+        taken.fire(bytes);
+        exchange.send(200, {}, '');
+      });
+      const sent = open(asked.port, { method: 'PUT', headers: { 'content-length': SLOW_BYTES } });
+      const head = begun(sent);
+      const part = Buffer.alloc(256 * 1024, 'x');
+      let written = 0;
+      const more = () => {
+        while (written < SLOW_BYTES) {
+          written += part.length;
+          if (!sent.write(part)) return;
+        }
+        sent.end();
+      };
+      sent.on('drain', more);
+      more();
+      assert.ok((await settled(() => written)) < HELD_BYTES, `${written} bytes were taken of a body that nobody reads`);
+      reads.fire();
+      assert.equal(await taken.fired('all of the upload'), SLOW_BYTES);
+      assert.equal((await head).statusCode, 200);
+    });
+
+    test('an upload that the owner refuses is answered at once', async (t) => {
+      const { asked } = await pair(t, edges, (exchange) => exchange.send(403, {}, 'no'));
+      const sent = open(asked.port, { method: 'PUT', headers: { 'content-length': LARGE.length } });
+      const head = begun(sent);
+      sent.write(LARGE.subarray(0, MiB));
+      const answer = await head;
+      assert.deepEqual([answer.statusCode, (await bodyOf(answer)).toString()], [403, 'no']);
+      sent.on('error', () => {}).destroy();
+    });
+
+    test('each event of a stream arrives before the next is made, and the owner learns when its reader leaves', async (t) => {
+      const opened = signal<ResponseStream>();
+      const left = signal();
+      const { asked } = await pair(t, edges, (exchange) => {
+        exchange.onAbort(() => left.fire());
+        const stream = exchange.stream(200, { 'content-type': 'text/event-stream' });
+        stream.write(': begun\n\n');
+        opened.fire(stream);
+      });
+      const sent = open(asked.port, { path: `/svc/${APP}/_changes` });
+      const head = begun(sent);
+      sent.end();
+      const answer = await head;
+      const stream = await opened.fired('the stream at the owner');
+      const next = async (): Promise<string> => String((await inTime(once(answer, 'data'), 'the next event'))[0]);
+      assert.equal(await next(), ': begun\n\n');
+      for (const event of ['data: 1\n\n', 'data: 2\n\n']) {
+        const arrives = next();
+        stream.write(event);
+        assert.equal(await arrives, event);
+      }
+      answer.on('error', () => {});
+      sent.destroy();
+      await left.fired('the end of the stream at the owner');
+    });
+
+    test('who leaves before the answer ends the request at the owner', async (t) => {
+      const begins = signal();
+      const left = signal();
+      const { asked } = await pair(t, edges, (exchange) => {
+        exchange.onAbort(() => left.fire());
+        begins.fire();
+      });
+      const sent = open(asked.port, {}).on('error', () => {});
+      sent.end();
+      await begins.fired('the request at the owner');
+      sent.destroy();
+      await left.fired('its end there');
+    });
+
+    test('who leaves in the middle of an upload ends it at the owner', async (t) => {
+      const begins = signal();
+      const failed = signal<string>();
+      const { asked } = await pair(t, edges, (exchange) => {
+        const body = exchange.streamBody(LARGE.length, LIMITS.uploadTimeoutMs);
+        body.once('data', () => begins.fire()).on('error', (error) => failed.fire(error.message));
+      });
+      const sent = open(asked.port, { method: 'PUT', headers: { 'content-length': LARGE.length } }).on(
+        'error',
+        () => {},
+      );
+      sent.write(LARGE.subarray(0, MiB));
+      await begins.fired('the upload at the owner');
+      sent.destroy();
+      assert.match(await failed.fired('its end there'), /closed before the body was complete/);
+    });
+
+    test('an owner that cannot be reached is 503 with the time to try again', async (t) => {
+      const { asked, owner } = await pair(t, edges, echo);
+      await owner.edge.close();
+      for (const sent of [
+        {},
+        { method: 'PUT', body: LARGE.subarray(0, 9) },
+        { method: 'PUT', body: LARGE.subarray(0, MiB) },
+      ]) {
+        const answer = await call(asked, sent);
+        assert.equal(codeOf(answer), '503 STORAGE_UNAVAILABLE');
+        assert.equal(answer.headers['retry-after'], '1');
+        assert.doesNotMatch(answer.body.toString(), /not known/);
+      }
+      const page = await call(asked, { path: `/svc/${APP}/`, headers: { 'sec-fetch-mode': 'navigate' } });
+      assert.deepEqual([page.status, page.headers['content-type']], [503, 'text/html; charset=utf-8']);
+    });
+
+    test('what an owner had when it ended is never sent again', async (t) => {
+      const reached = signal<Exchange>();
+      const { asked, owner } = await pair(t, edges, reached.fire);
+      const answered = call(asked, { method: 'POST', path: '/svc/_tool/svc_write', body: '{"app":"notes"}' });
+      await reached.fired('the call at the owner');
+      await owner.edge.close();
+      const answer = await answered;
+      assert.equal(codeOf(answer), '503 STORAGE_UNAVAILABLE');
+      assert.match(answer.body.toString(), /whether this was done is not known/);
+      assert.equal(owner.served, 1);
+    });
+
+    for (const length of [undefined, 10 * MiB]) {
+      test(`an answer ${length === undefined ? 'without a length' : 'with one'} is cut off where its owner ends`, async (t) => {
+        const { asked, owner } = await pair(t, edges, (exchange) => {
+          const stream = exchange.stream(200, {}, length);
+          stream.write(Buffer.alloc(MiB, 'x'));
+        });
+        const sent = open(asked.port, {});
+        const head = begun(sent);
+        sent.end();
+        const answer = await head;
+        await inTime(once(answer, 'data'), 'the first bytes');
+        const whole = bodyOf(answer);
+        await owner.edge.close();
+        await assert.rejects(inTime(whole, 'the end of the answer'), /aborted/);
+      });
+    }
+
+    test('what is under way to a node whose lease has ended is ended', async (t) => {
+      const reached = signal<Exchange>();
+      const { asked, owner } = await pair(t, edges, reached.fire);
+      const answered = call(asked);
+      await reached.fired('the call at the owner');
+      asked.calls.drop(owner.address);
+      assert.equal(codeOf(await answered), '503 STORAGE_UNAVAILABLE');
+    });
+
+    test('a node that knows an earlier owner learns the later one by the answer, and asks that one', async (t) => {
+      const earlier = await startNode(t, 'earlier', edges[1], () => assert.fail('It owns nothing any more.'));
+      const { asked, owner } = await pair(t, edges, (exchange) =>
+        exchange.method === 'PUT' ? uploads(exchange) : echo(exchange),
+      );
+      // The same call, small and as a stream.
+      const body = Buffer.alloc(MiB, 'x');
+      for (const [epoch, sent] of [
+        [2n, { method: 'POST', path: `/svc/${APP}/_turn`, body: '{}' }],
+        [4n, { method: 'PUT', body }],
+      ] as const) {
+        tell([asked], earlier, epoch);
+        tell([earlier, owner], owner, epoch + 1n);
+        const before = owner.served;
+        const answer = await call(asked, sent);
+        assert.ok(answer.status < 300, answer.body.toString());
+        if (sent.method === 'PUT') assert.equal(answer.body.toString(), hashOf(body));
+        assert.equal(owner.served, before + 1);
+        assert.deepEqual(asked.owners.of(BUCKET), { node: 'owner', address: owner.address, epoch: epoch + 1n });
+      }
+    });
+
+    test('two nodes that take each other for the owner do not send a request back and forth', async (t) => {
+      const nodes = await Promise.all(
+        ['left', 'right'].map((name, i) => startNode(t, name, edges[i] as EdgeKind, () => assert.fail(name))),
+      );
+      const [left, right] = nodes as [TestNode, TestNode];
+      tell([left], right, 3n);
+      tell([right], left, 3n);
+      for (const sent of [{}, { method: 'PUT', body: LARGE.subarray(0, MiB) }])
+        assert.equal(codeOf(await call(left, sent)), '503 STORAGE_UNAVAILABLE');
+      // Whatever another node says, only the directory makes a node an owner.
+      tell([right], left, 4n);
+      for (let i = 0; i < 2; i++) assert.equal(codeOf(await call(left)), '503 STORAGE_UNAVAILABLE');
+      assert.equal(left.owners.of(BUCKET)?.node, 'right');
+    });
+
+    test('a node that may have lost a bucket since it knew of it does not answer', async (t) => {
+      const { asked, owner } = await pair(t, edges, () => assert.fail('It may be no owner.'));
+      tell([asked], owner, 7n);
+      assert.equal(codeOf(await call(asked)), '503 STORAGE_UNAVAILABLE');
+      assert.equal(owner.served, 0);
+    });
+
+    test('who does not know the secret cannot pass for a node, to the owner or to another', async (t) => {
+      const { asked, owner } = await pair(t, edges, echo);
+      const target = { method: 'GET', path: PATH, query: '', header: () => HOST };
+      const said = { bucket: BUCKET, epoch: 1n, client: '10.9.8.7' };
+      const right = new Proofs(SECRET).ofRequest(target, 'GET', said);
+      const early = new Proofs(SECRET, () => Date.now() - 2 * LIMITS.forwardedProofMs).ofRequest(target, 'GET', said);
+      const late = new Proofs(SECRET, () => Date.now() + 2 * LIMITS.forwardedProofMs).ofRequest(target, 'GET', said);
+      const other = new Proofs('another secret').ofRequest(target, 'GET', said);
+      const proved = await call(owner, { headers: { [FORWARDED]: right } });
+      assert.equal(JSON.parse(proved.body.toString()).from, '10.9.8.7');
+      for (const [value, sent] of [
+        [other, {}],
+        [early, {}],
+        [late, {}],
+        ['', {}],
+        ['yes', {}],
+        [`${right} more`, {}],
+        [right.replace('10.9.8.7', '10.9.8.8'), {}],
+        [right, { method: 'POST' }],
+        [right, { path: `${PATH}?limit=1` }],
+        [right, { path: `/svc/${APP}/` }],
+        [right, { headers: { host: 'notes.svc.localhost:8787' } }],
+      ] as [string, Sent][])
+        for (const node of [owner, asked]) {
+          const answer = await call(node, { ...sent, headers: { ...sent.headers, [FORWARDED]: value } });
+          assert.equal(codeOf(answer), '401 UNAUTHORIZED', `${value} at ${node.name} with ${JSON.stringify(sent)}`);
+        }
+      assert.equal(owner.served, 1);
+    });
+
+    test('an app that answers like a node that is no owner changes nothing', async (t) => {
+      const forged = '9 evil http://10.0.0.66:80 AAAA';
+      const { asked, owner } = await pair(t, edges, (exchange) => exchange.send(421, { [OWNER]: forged }, 'x'));
+      const before = asked.owners.of(BUCKET);
+      assert.equal((await call(asked)).status, 503);
+      assert.deepEqual(asked.owners.of(BUCKET), before);
+      assert.equal(owner.served, 1);
+    });
+
+    test('a node answers itself what is its own, and what is nobody’s', async (t) => {
+      const own = await startNode(t, 'own', edges[0], echo);
+      tell([own], own);
+      const read = await call(own, { method: 'POST', path: '/svc/_tool/svc_read', body: '{"app":"notes"}' });
+      assert.equal(JSON.parse(read.body.toString()).body, '{"app":"notes"}');
+      assert.equal((await call(own, { path: '/svc/_health' })).status, 200);
+      assert.equal((await call(own, { path: '/', headers: { host: 'notes.svc.localhost' } })).status, 200);
+      const ofNobody = await call(own, { path: '/svc/todos/' });
+      assert.equal(codeOf(ofNobody), '503 STORAGE_UNAVAILABLE');
+      const tooLarge = Buffer.alloc(LIMITS.requestBodyBytes + 1, ' ');
+      const refused = await call(own, { method: 'POST', path: '/svc/_tool/svc_read', body: tooLarge });
+      assert.equal(codeOf(refused), '413 PAYLOAD_TOO_LARGE');
+    });
+  });
+}

@@ -1,0 +1,83 @@
+/**
+ * Makes and checks the proofs of nodes: that a node of this cluster sends a request on, and that one says who owns a bucket
+ * (specification, "Calls between nodes").
+ */
+import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
+import { SvcError } from '../../../protocol/errors.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { Exchange } from '../../edge/edge.ts';
+import type { Owner } from './owners.ts';
+
+/** The header of a request that another node sends on: `<expires> <bucket> <epoch> <client> <mac>`. */
+export const FORWARDED = 'svc-forwarded';
+/** The header of a node's answer that it does not own the bucket: `<epoch> <node> <address> <mac>`. */
+export const OWNER = 'svc-owner';
+
+/** What the node that was asked knows. `epoch` is that of the bucket; `client` the address of the client, empty where it left. */
+export type Forwarded = { readonly bucket: number; readonly epoch: bigint; readonly client: string };
+
+type Target = Pick<Exchange, 'method' | 'path' | 'query' | 'header'>;
+
+const NUMBER = /^\d{1,19}$/;
+
+export class Proofs {
+  readonly #key: KeyObject;
+  readonly #now: () => number;
+
+  /** `secret` is the same at all nodes. `now` gives milliseconds since the epoch. */
+  constructor(secret: string, now: () => number = Date.now) {
+    this.#key = createSecretKey(secret, 'utf8');
+    this.#now = now;
+  }
+
+  /** The value of `FORWARDED` for a request, which is sent with this `method`. */
+  ofRequest(target: Target, method: string, { bucket, epoch, client }: Forwarded): string {
+    const said = `${this.#now() + LIMITS.forwardedProofMs} ${bucket} ${epoch} ${client === '' ? '-' : client}`;
+    return `${said} ${this.#macOfRequest(target, method, said)}`;
+  }
+
+  /** What a request with this value of `FORWARDED` proves. Throws `UNAUTHORIZED`. */
+  read(target: Target, value: string): Forwarded {
+    const [expires = '', bucket = '', epoch = '', client = '', mac = '', more] = value.split(' ');
+    const isWhole = more === undefined && [expires, bucket, epoch].every((part) => NUMBER.test(part));
+    const isRight = isWhole && isSame(mac, this.#macOfRequest(target, target.method, value.slice(0, -mac.length - 1)));
+    if (!isRight) throw refused(`The header ${FORWARDED} is for nodes of this cluster; leave it out.`);
+    const left = Number(expires) - this.#now();
+    if (left <= 0 || left > 2 * LIMITS.forwardedProofMs) {
+      const seconds = LIMITS.forwardedProofMs / 1000;
+      throw refused(`A node sent this on whose clock differs by more than ${seconds} s; set the clocks of the nodes.`);
+    }
+    return { bucket: Number(bucket), epoch: BigInt(epoch), client: client === '-' ? '' : client };
+  }
+
+  /** The value of `OWNER` in the answer to a request with this value of `FORWARDED`. */
+  ofOwner(request: string, owner: Owner | undefined): string {
+    const said = owner === undefined ? '0 - -' : `${owner.epoch} ${encodeURIComponent(owner.node)} ${owner.address}`;
+    return `${said} ${this.#mac('owner', request, said)}`;
+  }
+
+  /** The owner that a value of `OWNER` names; null for none, and for a value that proves nothing. */
+  readOwner(request: string, value: string): Owner | null {
+    const [epoch = '', node = '', address = '', mac = '', more] = value.split(' ');
+    const isRight = more === undefined && isSame(mac, this.#mac('owner', request, value.slice(0, -mac.length - 1)));
+    return !isRight || node === '-' ? null : { node: decodeURIComponent(node), address, epoch: BigInt(epoch) };
+  }
+
+  #macOfRequest(target: Target, method: string, said: string): string {
+    return this.#mac('request', method, target.path, target.query, target.header('host') ?? '', said);
+  }
+
+  /** None of the parts has a line break. */
+  #mac(...parts: string[]): string {
+    return createHmac('sha256', this.#key).update(parts.join('\n')).digest('base64url');
+  }
+}
+
+function isSame(given: string, right: string): boolean {
+  const [one, other] = [Buffer.from(given), Buffer.from(right)];
+  return one.length === other.length && timingSafeEqual(one, other);
+}
+
+function refused(message: string): SvcError {
+  return new SvcError('UNAUTHORIZED', message);
+}
