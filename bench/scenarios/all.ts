@@ -3,6 +3,7 @@ import type { Scenario } from '../context.ts';
 import { blobsScenario } from './blobs.ts';
 import { consoleScenario } from './console.ts';
 import { embeddingScenario } from './embedding.ts';
+import { forwardedScenario } from './forwarded.ts';
 import { historyScenario } from './history.ts';
 import { loopScenario } from './loop.ts';
 import { memoryScenario } from './memory.ts';
@@ -38,6 +39,7 @@ export const SCENARIOS: Scenario[] = [
   coldFireScenario,
   readyScenario,
   embeddingScenario,
+  forwardedScenario,
   loopScenario,
   memoryScenario,
   metricsScenario,
