@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { type ClientRequest, type IncomingMessage, type OutgoingHttpHeaders, request } from 'node:http';
+import { type ClientRequest, createServer, type IncomingMessage, type OutgoingHttpHeaders, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { pino } from 'pino';
@@ -297,6 +298,28 @@ for (const edges of PAIRS) {
       sent.write(LARGE.subarray(0, MiB));
       const answer = await head;
       assert.deepEqual([answer.statusCode, (await bodyOf(answer)).toString()], [403, 'no']);
+      sent.on('error', () => {}).destroy();
+    });
+
+    test('what is left of an upload that the owner has answered is not sent to it', async (t) => {
+      const ended = signal();
+      const server = createServer((req, res) => {
+        if (req.method === 'OPTIONS') res.writeHead(204).end();
+        else {
+          req.resume().socket.once('close', () => ended.fire());
+          res.end('enough');
+        }
+      });
+      await once(server.listen(0, '127.0.0.1'), 'listening');
+      t.after(() => server.close());
+      const asked = await startNode(t, 'asked', edges[0], () => assert.fail('It owns nothing.'));
+      const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+      asked.owners.learn(BUCKET, { node: 'owner', address, epoch: 1n });
+      const sent = open(asked.port, { method: 'PUT', headers: { 'content-length': LARGE.length } });
+      const head = begun(sent);
+      sent.write(LARGE.subarray(0, MiB));
+      assert.equal((await bodyOf(await head)).toString(), 'enough');
+      await ended.fired('the end of the upload at the owner');
       sent.on('error', () => {}).destroy();
     });
 
