@@ -167,14 +167,10 @@ export const ERROR_CODES = {
     when: 'The data directory, or a backup, was written by a newer release, or could not be moved to the format of this one.',
   },
   RESTORE_TARGET: { status: 409, when: 'The target of a restore is not a missing or empty directory.' },
-  STORAGE_UNAVAILABLE: {
-    status: 503,
-    when: 'The database that the nodes of a cluster share does not answer, or another node has the app now.',
-  },
   STORAGE_FULL: { status: 507, when: 'The disk is full; nothing was changed.' },
   STORAGE_UNAVAILABLE: {
     status: 503,
-    when: 'In a cluster, no node can be reached that has this data now; `Retry-After` says when to try again.',
+    when: 'In a cluster, the shared database does not answer, or no node can be reached that has this data now.',
   },
   QUOTA_EXCEEDED: {
     status: 507,

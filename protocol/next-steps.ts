@@ -103,10 +103,8 @@ export const NEXT_STEPS: Readonly<Record<ErrorCode, string>> = {
   DATA_FORMAT:
     'Run the release that the message names, or a newer one; where it names none, restore a backup. How to go back: docs/operations.md#upgrade-and-downgrade.',
   RESTORE_TARGET: 'Name a directory that is empty or missing: `svc restore <file> --data-dir <dir>`.',
-  STORAGE_UNAVAILABLE:
-    'Try again, with the same idempotency key. When it lasts: is the PostgreSQL of `cluster.url` up?',
   STORAGE_FULL: 'Free some space on the disk of the data directory, then try again. How much is free: `svc doctor`.',
   STORAGE_UNAVAILABLE:
-    'Wait as long as `Retry-After` says, then try again. If it goes on, look at the nodes and at their database.',
+    'Try again, with the same idempotency key, after the time that `Retry-After` names. If it goes on, look at the nodes and at their PostgreSQL.',
   QUOTA_EXCEEDED: 'Delete files that the app no longer needs, or raise `blobQuotaMb` in its `app.json`.',
 };

@@ -201,7 +201,6 @@ const ELSEWHERE: Partial<Record<ErrorCode, string>> = {
   UNKNOWN_PASSKEY: 'test/passkeys.e2e.test.ts',
   FRESH_SIGN_IN_NEEDED: 'test/people-account.e2e.test.ts',
   TEMPLATE_FAILED: 'supervisor/authoring/templates.test.ts',
-  STORAGE_UNAVAILABLE: 'workers/writer/keeper.test.ts',
   STORE_DAMAGED: 'test/damaged-store.e2e.test.ts',
   BACKUP_TOO_LARGE: 'test/jobs.e2e.test.ts',
   INVALID_BACKUP: 'test/backup.e2e.test.ts',
