@@ -495,6 +495,11 @@ export const LIMITS = {
   blobQuotaMb: 1024, // files of one app together, in MiB, where its manifest does not say
   blobs: 100_000, // files of one app
 
+  sharedPieceBytes: 1 * MiB, // of a file, and of small files together, that one statement sends to the database of a cluster
+  sharedPathBytes: 2000, // of a path there, as its index takes no more
+  sharedSubjects: 256, // whose files a node remembers; those of others are read and compared again
+  sharedSweep: 1000, // contents that one step of the cleaning looks at
+
   workspaces: 1000, // workspaces that may be open
   workspaceNameChars: 80, // of the name that people give one
   workspaceStaleMs: 30 * DAY, // `svc doctor` shows a workspace untouched for this long; it is never deleted

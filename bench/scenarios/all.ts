@@ -16,6 +16,7 @@ import { placementScenario } from './placement.ts';
 import { publishScenario } from './publish.ts';
 import { runawayScenario } from './runaway.ts';
 import { scheduleScenario } from './schedule.ts';
+import { sharedFilesScenario } from './shared-files.ts';
 import { coldFireScenario, coldManyScenario, coldScenario, readyScenario } from './start.ts';
 import { turnsScenario } from './turns.ts';
 import { webhooksScenario } from './webhooks.ts';
@@ -47,4 +48,5 @@ export const SCENARIOS: Scenario[] = [
   peopleScenario,
   consoleScenario,
   placementScenario,
+  sharedFilesScenario,
 ];
