@@ -1,7 +1,7 @@
 /** The database of a cluster for tests and benches of shared files: the tables, and a pool that counts what is sent. */
 import pg from 'pg';
-import { BUCKETS } from '../protocol/buckets.ts';
-import { FILE_STEPS } from '../storage/shared-files/tables.ts';
+import { Database } from '../storage/cluster/database.ts';
+import { prepareTables } from '../storage/cluster/tables.ts';
 
 export class FileTables {
   readonly pool: pg.Pool;
@@ -29,11 +29,9 @@ export class FileTables {
   /** With all buckets in epoch 1. */
   static async make(url: string): Promise<FileTables> {
     const tables = new FileTables(url);
-    await tables.pool.query(`
-      CREATE SCHEMA svc;
-      CREATE TABLE svc.buckets (bucket integer PRIMARY KEY, owner text, epoch bigint NOT NULL DEFAULT 0);
-      INSERT INTO svc.buckets (bucket, epoch) SELECT generate_series(0, ${BUCKETS - 1}), 1;`);
-    for (const { sql } of FILE_STEPS) await tables.pool.query(sql);
+    const database = new Database([url]);
+    await prepareTables(database).finally(() => database.close());
+    await tables.pool.query('UPDATE svc.buckets SET epoch = 1');
     return tables;
   }
 

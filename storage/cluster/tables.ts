@@ -6,6 +6,7 @@ import pg from 'pg';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { LOG_TABLES } from '../replication/log-tables.ts';
+import { FILE_TABLES } from '../shared-files/tables.ts';
 import type { Database } from './database.ts';
 
 /**
@@ -23,6 +24,7 @@ export const TABLE_STEPS: readonly string[] = [
      started timestamptz NOT NULL,
      draining boolean NOT NULL DEFAULT false
    );`,
+  FILE_TABLES,
 ];
 
 /** A lock that was not given in time, and two that waited for each other. */

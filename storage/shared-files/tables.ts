@@ -4,14 +4,10 @@ import { bucketOfSubject, nameOf, type Subject } from './subjects.ts';
 import type { Entries, Entry } from './tree.ts';
 
 /**
- * In order; each does no harm where what it makes is there, and needs `svc.buckets`. A content is in pieces, of which each but the last
- * has `LIMITS.sharedPieceBytes`. The reference keeps a content as long as an entry names it, whoever deletes. The version of a subject
- * grows by one with each change of its entries.
+ * A content is in pieces, of which each but the last has `LIMITS.sharedPieceBytes`. The reference keeps a content as long as an entry
+ * names it, whoever deletes. The version of a subject grows by one with each change of its entries.
  */
-export const FILE_STEPS: readonly { readonly name: string; readonly sql: string }[] = [
-  {
-    name: 'files',
-    sql: `
+export const FILE_TABLES: string = `
 CREATE TABLE IF NOT EXISTS svc.contents (
   hash bytea NOT NULL,
   piece integer NOT NULL,
@@ -40,9 +36,7 @@ CREATE TABLE IF NOT EXISTS svc.subjects (
   version bigint NOT NULL,
   PRIMARY KEY (bucket, subject)
 );
-CREATE INDEX IF NOT EXISTS entries_of_content ON svc.entries (hash);`,
-  },
-];
+CREATE INDEX IF NOT EXISTS entries_of_content ON svc.entries (hash);`;
 
 /** Errors of transactions that met another one: the row that was named is gone, or both waited for each other. */
 const MET = new Set(['23503', '40P01']);
