@@ -146,9 +146,9 @@ const rows = slowest.map(
 );
 console.log(`The slowest files, with their processor time:\n${rows.join('\n')}`);
 const browsers = times.filter(({ file }) => file.startsWith('test/browser/'));
-const pure = times.filter(({ file }) => built.get(file)?.startsGateways === false);
+const pure = times.filter(({ file }) => built.get(file)?.startsServers === false);
 console.log(
-  `Processor time: ${sum(times)} s, of it ${sum(browsers)} s with a browser and ${sum(pure)} s without a gateway.`,
+  `Processor time: ${sum(times)} s, of it ${sum(browsers)} s with a browser and ${sum(pure)} s without a gateway or PostgreSQL.`,
 );
 if (options.includes('--record')) {
   const taken = Object.fromEntries(times.map(({ file, took }) => [file, Math.round(took * 10) / 10]));

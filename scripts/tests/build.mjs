@@ -46,7 +46,7 @@ export async function buildTests(root, sources, folder) {
   return sources.map((source) => ({
     source,
     built: join(folder, `${nameOf(source)}.js`),
-    startsGateways: isMadeOf(metafile.inputs, source, 'testing/gateway.ts'),
+    startsServers: ['testing/gateway.ts', 'testing/postgres.ts'].some((one) => isMadeOf(metafile.inputs, source, one)),
     startsProcesses: isMadeOf(metafile.inputs, source, 'node:child_process'),
   }));
 }

@@ -39,7 +39,7 @@ const VERSIONS = [
 /** Parts of the suite by the option that runs them: these files, and all that start nothing of one kind. */
 export const PARTS = {
   '--quick': { named: ONE_OF_EACH_AREA, without: 'startsProcesses' },
-  '--versions': { named: VERSIONS, without: 'startsGateways' },
+  '--versions': { named: VERSIONS, without: 'startsServers' },
 };
 
 /** Tests with programs of agents' vendors, and inside other hosts. CI leaves them out when it has not drawn them (scripts/parts.mjs). */
