@@ -60,6 +60,6 @@ export async function connect(url: string): Promise<pg.Client> {
 export function unavailable(error: unknown): SvcError {
   if (error instanceof SvcError) return error;
   const why = (error as Error).message || (error as { code?: string }).code;
-  const message = `The database of the cluster does not answer: ${why}. Try again; see svc cluster status.`;
+  const message = `The database of the cluster does not answer: ${why}. Try again; if it goes on, see whether its PostgreSQL runs.`;
   return new SvcError('STORAGE_UNAVAILABLE', message, { cause: error });
 }

@@ -6,6 +6,7 @@ import type pg from 'pg';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Layout } from '../layout.ts';
+import { unavailable } from '../replication/connection.ts';
 import { checkEntries, damaged, place } from './placing.ts';
 import { nameOf, Places, type Subject } from './subjects.ts';
 import {
@@ -215,13 +216,11 @@ export class SharedFiles {
     try {
       return await ask();
     } catch (error) {
-      if (error instanceof SvcError || error instanceof Changed) throw error;
+      if (error instanceof Changed) throw error;
       // A file that cannot be read is an error of this node's disk.
       if ((error as NodeJS.ErrnoException).syscall !== undefined && (error as NodeJS.ErrnoException).path !== undefined)
         throw error;
-      const why = (error as Error).message || (error as { code?: string }).code;
-      const message = `The database of the cluster does not answer: ${why}. Try again; see svc cluster status.`;
-      throw new SvcError('STORAGE_UNAVAILABLE', message, { cause: error });
+      throw unavailable(error);
     }
   }
 
