@@ -61,7 +61,7 @@ export function peopleSuite(gateway: TestGateway): void {
       await ada.goto(`${home()}todos/`);
       await ada.getByRole('textbox').first().fill('buy milk');
       await ada.keyboard.press('Enter');
-      await ada.getByText('buy milk').waitFor();
+      await ada.getByText('buy milk', { exact: true }).waitFor();
       const { id, ...user } = (await ada.evaluate('svc.user')) as Record<string, string>;
       assert.deepEqual(user, { name: 'Ada', email: 'ada@example.org', role: 'editor' });
       assert.match(id ?? '', /^p_/);

@@ -80,6 +80,8 @@ export const FORMS: Form[] = [
   {
     id: 'polls',
     fill: async (page, text) => {
+      // The list may show a poll before its dialog has heard that it was made, closes and empties its fields.
+      await page.locator('#add [type=submit]:enabled').waitFor({ state: 'attached' });
       if (!(await page.getByLabel('Question').isVisible()))
         await page.getByRole('button', { name: 'New poll' }).click();
       await page.getByLabel('Question').fill(text);
