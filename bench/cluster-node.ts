@@ -8,7 +8,6 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
-import { BUCKETS } from '../protocol/buckets.ts';
 import { Calls } from '../supervisor/cluster/calls/calls.ts';
 import { Owners } from '../supervisor/cluster/calls/owners.ts';
 import type { ExchangeHandler } from '../supervisor/edge/edge.ts';
@@ -21,14 +20,15 @@ const input = createInterface(process.stdin);
 const [line] = (await once(input, 'line')) as [string];
 const { built, options, edge: kind, owner } = JSON.parse(line) as ClusterNode;
 
-const owners = new Owners(owner === null ? 'owner' : 'other');
-for (let bucket = 0; bucket < BUCKETS; bucket++)
-  owners.learn(bucket, { node: 'owner', address: owner ?? '', epoch: 1n });
+const owners = new Owners(owner === null ? 'owner' : 'other', {
+  ownerOf: () => ({ node: 'owner', address: owner ?? '', epoch: 1 }),
+  isServed: () => owner === null,
+});
 
 const gateway = owner === null ? await started(built, options) : null;
 const next: ExchangeHandler =
   gateway?.exchangeHandler ?? ((exchange) => exchange.send(500, {}, 'This node owns nothing.'));
-const calls = new Calls({ owners, secret: 'bench', places: null, next });
+const calls = new Calls({ owners, secret: 'bench', places: null, store: async () => {}, next });
 const { edge } = openEdge(kind as EdgeKind, { handler: calls.handle, onFault: (error) => console.error(error) });
 process.stdout.write(`${JSON.stringify({ port: await edge.listen('127.0.0.1', 0) })}\n`);
 

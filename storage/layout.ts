@@ -155,6 +155,8 @@ export class Layout extends Roots {
   /** Records of running processes; mode 0700. */
   readonly runDir = join(this.dataDir, 'run');
   readonly children = join(this.runDir, 'children.json');
+  /** `{ "instance" }`: the last run of this directory as a node of a cluster. */
+  readonly node = join(this.runDir, 'node.json');
   /** Where the sockets are. */
   readonly sockets = join(this.runDir, 'sockets.json');
   /** Which process `svc desktop` started as the gateway. */

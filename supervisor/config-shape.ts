@@ -183,6 +183,38 @@ const SIGN_IN = describedAs(
   '{ "passkeys"?, "passwords"?, "providers"?, "proxy"? }',
 );
 
+const MAX_DATABASE_URLS = 10;
+const databaseUrl = formatted(
+  'cluster database',
+  'the address of a PostgreSQL database, such as "postgres://svc@db.example.org/svc"',
+);
+const ofNode = {
+  node: matching(
+    /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/,
+    'a name of 1 to 64 letters, digits, "_", "." and "-", the first a letter or digit',
+  ),
+  address: formatted('public address', 'an http or https address without user, query and fragment'),
+  secretEnv: variable,
+};
+const CLUSTER = {
+  anyOf: [
+    closed({ url: databaseUrl }, ofNode),
+    closed(
+      {
+        urls: {
+          type: 'array',
+          items: databaseUrl,
+          minItems: 1,
+          maxItems: MAX_DATABASE_URLS,
+          wanted: `a list of 1 to ${MAX_DATABASE_URLS} addresses`,
+        },
+      },
+      ofNode,
+    ),
+  ],
+  wanted: 'an object with either "url" or "urls"',
+} as const;
+
 const calls = integer(0, 1_000_000);
 const hosts = listOf(formatted('host pattern', PATTERN_FORM), 'a list of hosts');
 
@@ -260,6 +292,8 @@ export const KEYS = {
   runners: RUNNERS,
   /** The runner of turns that name none; null: the first one. */
   runner: text,
+  /** The database that this gateway shares with the other nodes of a cluster; null: it is a gateway of its own. */
+  cluster: CLUSTER,
   /** A second token for `GET /svc/_metrics`, beside the administrator's. */
   metricsToken: matching(/^[!-~]{16,256}$/, 'a token of 16 to 256 printable characters without spaces'),
   log: quoted('debug', 'info', 'warn', 'error', 'silent'),

@@ -24,6 +24,7 @@ type Unset =
   | 'backups'
   | 'mail'
   | 'runner'
+  | 'cluster'
   | 'metricsToken'
   | 'logFile';
 
@@ -85,6 +86,7 @@ export function defaultConfig(dataDir: string): Config {
     mcpServers: {},
     runners: {},
     runner: null,
+    cluster: null,
     metricsToken: null,
     log: 'info',
     logFormat: 'auto',

@@ -9,6 +9,7 @@ import { openLink } from '../protocol/wire/link.ts';
 import { type Damage, damageIn } from '../storage/apps/app-data.ts';
 import { isMissing, syncDir } from '../storage/files/atomic-file.ts';
 import type { Layout } from '../storage/layout.ts';
+import type { Confirmation } from './cluster/read-gate.ts';
 import { retryIfWriterLost } from './retry-if-writer-lost.ts';
 import type { Tree } from './tree/tree.ts';
 
@@ -37,6 +38,13 @@ export class Databases {
     const file = this.#layout.app(app).data;
     const ticket = this.#tree.ticket({ role: 'database', name: app, file, maintain: false, migrated, brief: true });
     return { dataFile: file, migrated, writer: { socket: this.#tree.writerSocket(file), ticket } };
+  }
+
+  /** Asks the writer whether the log of pages has what the app's database has, see `ReadGate`. */
+  confirmation(app: string): Confirmation {
+    const client = this.#client(app, this.#layout.app(app).data, true, (body) => errorFromBody(body));
+    // The answer follows all commits before it.
+    return { confirm: () => retryIfWriterLost(() => client.userVersion()), end: () => client.end() };
   }
 
   /** Renames a damaged database of the gateway's own or of an app, with what lies beside it, once the writer let go of it. Answers its new name. */

@@ -153,7 +153,7 @@ export class Gateway {
 
   /** Serves the requests of an edge, once the gateway was started. */
   get exchangeHandler(): ExchangeHandler {
-    return this.#started().assembly.pipeline.handle;
+    return this.#started().assembly.handle;
   }
 
   /**
@@ -171,7 +171,7 @@ export class Gateway {
       return true;
     }
     handle(req, res, {
-      handler: pipeline.handle,
+      handler: assembly.handle,
       onFault: (error) => this.log.error({ err: error }, 'A request failed unexpectedly.'),
     });
     return true;

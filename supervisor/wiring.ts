@@ -25,6 +25,7 @@ import { CachedReads } from './dispatch/cached-reads.ts';
 import { Dispatcher } from './dispatch/dispatcher.ts';
 import { Idempotency } from './dispatch/idempotency.ts';
 import type { ScopesOf } from './dispatch/scope.ts';
+import type { ExchangeHandler } from './edge/edge.ts';
 import { Access } from './http/access/access.ts';
 import { AgentTokens } from './http/access/agent-tokens.ts';
 import { Places } from './http/access/places.ts';
@@ -46,6 +47,7 @@ import { waysOf } from './people/ways.ts';
 import { Secrets } from './secrets.ts';
 import type { Services } from './services.ts';
 import { SqlProcesses } from './sql/sql-processes.ts';
+import { openCluster } from './start/cluster.ts';
 import { jobFolders, openDataDirectory } from './start/data-directory.ts';
 import type { Host } from './start/given-parts.ts';
 import { openRequests, recover } from './start/last-phases.ts';
@@ -62,6 +64,8 @@ export const VERSION: string = (
 export type Assembly = {
   services: Services;
   pipeline: Pipeline;
+  /** Answers requests, in a cluster with the other nodes. */
+  handle: ExchangeHandler;
   jobs: Jobs;
   /** Lets calls, uploads and runs end for up to `drainMs`, and stops everything. Never rejects. */
   end(drainMs: number): Promise<void>;
@@ -76,11 +80,13 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
   try {
     const { tracing, tag, logs, onProcess } = await openDataDirectory(phases, { layout, log, version: VERSION, host });
     const appLog = logs.append.bind(logs);
+    const cluster = await openCluster(phases, { config, layout, log, version: VERSION });
     const processes = startProcesses(phases, {
       config,
       layout,
       log,
       host,
+      pageLog: cluster?.pageLog ?? null,
       appLog,
       onProcess,
       onDamaged: (key, damage) => registry.damages.report(key, damage),
@@ -91,6 +97,15 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       onStarted: (app) => failures.started(app),
     });
     const { changes, commits, results, tree, treeReady, databases } = processes;
+    if (cluster !== null) {
+      await treeReady;
+      await cluster.begin({
+        own: (buckets) => tree.own(buckets),
+        serve: async () => {},
+        release: async () => {},
+        in: () => [],
+      });
+    }
     phases.begin('registry');
     const opening = Registry.open({
       layout,
@@ -317,7 +332,9 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       identityDb: identity.db,
     });
     await recover(phases, services, pipeline, treeReady);
-    return { services, pipeline, jobs, end: (drainMs) => phases.end(drainMs) };
+    phases.ends((drainMs) => cluster?.stop(drainMs));
+    const handle = cluster?.handler(access?.places ?? null, pipeline.handle) ?? pipeline.handle;
+    return { services, pipeline, handle, jobs, end: (drainMs) => phases.end(drainMs) };
   } catch (error) {
     await phases.end(0);
     // Said of what failed to end, too.

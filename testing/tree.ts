@@ -16,6 +16,8 @@ export const NO_CALLBACKS: TreeCallbacks = {
   onGaveUp: () => {},
   onCommitted: () => {},
   onWriterLost: () => {},
+  onDropped: () => {},
+  unsettled: () => null,
   onProcess: () => {},
   onFatal: () => {},
 };
@@ -33,6 +35,7 @@ export function treeIn(
       dataFile: join(folder, 'data.sqlite'),
       blobs: { own: folder, live: null },
     }),
+    pageLog: null,
     codeDirs: [folder],
     socketFolder: folder,
     gatewayPort: () => null,

@@ -28,7 +28,8 @@ export class WriterProcess {
     this.#links.push(new Link(socket, { onFrame, onClose: () => {} }));
   });
   #ready = (): void => {};
-  #released: (bucket: number) => void = () => {};
+  #released: (turn: number) => void = () => {};
+  #turn = 0;
   #child: ChildProcess | null = null;
 
   /** `folder` is for its sockets. With `pageLog` it keeps its databases in the log of a cluster. */
@@ -57,7 +58,7 @@ export class WriterProcess {
       only: null,
       elsewhere: {},
       before: { progress: [], isPartial: true },
-      pageLog: this.#pageLog,
+      pageLog: this.#pageLog && { ...this.#pageLog, owned: [] },
     };
     this.#child.stdin?.write(`${JSON.stringify(bootstrap)}\n`);
     await isReady;
@@ -66,12 +67,12 @@ export class WriterProcess {
 
   /** Tells it which buckets its node owns. */
   own(buckets: [bucket: number, epoch: number][]): void {
-    const frame: Frame = [Kind.owned, buckets];
+    const frame: Frame = [Kind.owned, ++this.#turn, buckets];
     // The thread that watches it connects later.
     this.#links.find((link) => !link.closed)?.send(frame);
   }
 
-  /** The next bucket that it has released. */
+  /** Resolves with the turn when it next has nothing of buckets that it was told to leave. */
   released(): Promise<number> {
     return new Promise((resolve) => {
       this.#released = resolve;

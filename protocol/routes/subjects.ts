@@ -3,7 +3,9 @@
  * nodes").
  */
 
+import { MCP } from './agents/mcp-rows.ts';
 import { PAGES } from './apps/pages-rows.ts';
+import { TOOLS } from './apps/tools-rows.ts';
 import { AUDIT } from './operations/audit-rows.ts';
 import { NOTICES } from './operations/notices-rows.ts';
 import { TOKENS } from './operations/tokens-rows.ts';
@@ -50,6 +52,9 @@ const OF_GATEWAY: ReadonlySet<Resource> = new Set<Resource>([
   TOKENS,
 ]);
 
+/** Their calls change databases only. What a handler keeps in files of its app is stored where it is kept. */
+const IN_DATABASES: ReadonlySet<Resource> = new Set<Resource>([MCP, TOOLS]);
+
 /** The rows whose subject does not follow from what they take. */
 const EXCEPTIONS: Readonly<Record<string, Subject>> = {
   // Each node says how it is itself.
@@ -95,6 +100,12 @@ const EXCEPTIONS: Readonly<Record<string, Subject>> = {
   'POST /svc/_apps/_clone': { of: 'app', in: 'body', name: 'id', without: 'any' },
   'POST /svc/_sessions': { of: 'workspace', in: 'body', name: 'sessionId', without: 'any' },
 };
+
+/** The rows whose requests may change the files of their subject. */
+export function rowsOfFiles(resources: readonly Resource[] = RESOURCES): ReadonlySet<RouteRow> {
+  const changing = resources.filter((resource) => !IN_DATABASES.has(resource)).flatMap(({ rows }) => rows);
+  return new Set(changing.filter(({ method }) => method !== 'GET'));
+}
 
 /** The subject of every row. Throws where one has none. */
 export function subjectsOf(resources: readonly Resource[] = RESOURCES): ReadonlyMap<RouteRow, Subject> {

@@ -49,5 +49,7 @@ export const FORMATS: Readonly<Record<Format, (text: string) => boolean>> = {
     return address !== null && isSecureAddress(address) && !/[?#]/.test(text);
   },
   'ntfy topic': (text) => TOPIC.test(webAddressOf(text)?.pathname ?? ''),
+  // With a socket of this machine it has no host.
+  'cluster database': (text) => !/\s/.test(text) && addressOf(text, 'postgres:', 'postgresql:') !== null,
   'mail server': (text) => (addressOf(text, 'smtp:', 'smtps:')?.hostname ?? '') !== '',
 };

@@ -14,6 +14,7 @@ export type Format =
   | 'web address'
   | 'secure address'
   | 'ntfy topic'
+  | 'cluster database'
   | 'mail server';
 
 export type Type = 'string' | 'integer' | 'number' | 'boolean' | 'object' | 'array' | 'null';

@@ -54,6 +54,7 @@ export const Kind = {
   elsewhere: 49,
   owned: 50,
   released: 51,
+  dropped: 52,
 } as const;
 
 /**
@@ -238,6 +239,9 @@ export type EarlierClients = {
   isPartial: boolean;
 };
 
+/** A bucket, and the epoch in which a node owns it. */
+export type OwnedBucket = [bucket: number, epoch: number];
+
 /** The members after the kind, for each kind of frame. */
 type Frames = {
   /** First frame on every connection: the ticket that says who is calling. `connectionId` names it to the writer, for `resume`. */
@@ -248,10 +252,12 @@ type Frames = {
   resumed: [operation: number, commit: number];
   /** Shared writer → client: the database of its ticket has a separate writer, at this socket. Nothing was done. */
   elsewhere: [socket: string];
-  /** To a writer with a log of pages: all buckets that the node owns now, and their epochs. */
-  owned: [buckets: [bucket: number, epoch: number][]];
-  /** From it: of a bucket that is not owned any more, or in another epoch, everything is in the log and every file is closed. */
-  released: [bucket: number];
+  /** To a writer with a log of pages: all buckets that the node owns now. `turn` grows with each such frame. */
+  owned: [turn: number, buckets: OwnedBucket[]];
+  /** From it: of buckets that the frame of this turn, or one before it, left out, everything is in the log and every file is closed. */
+  released: [turn: number];
+  /** From it: the database of that name lost commits that the log of pages does not have. Its file was removed; who has it open reads the old one. */
+  dropped: [name: string];
   /** Child or actor → supervisor: able to work. `detail` is shown in the process tree. */
   ready: [detail: { pid: number; threadId?: number }];
   /**

@@ -25,6 +25,8 @@ export const TABLE_STEPS: readonly string[] = [
      draining boolean NOT NULL DEFAULT false
    );`,
   FILE_TABLES,
+  // Sealed with the secret of the cluster.
+  'CREATE TABLE IF NOT EXISTS svc.keys (name text PRIMARY KEY, sealed bytea NOT NULL);',
 ];
 
 /** A lock that was not given in time, and two that waited for each other. */

@@ -20,6 +20,7 @@ import {
   readContents,
   readEntries,
   readPiece,
+  readSubjects,
   type Stored,
   sweepContents,
 } from './tables.ts';
@@ -90,6 +91,11 @@ export class SharedFiles {
       const contents = (files: readonly Entry[]) => this.#contentsOf(subject, files);
       await place(places, subject, { wanted, local, leftovers, contents });
     });
+  }
+
+  /** The subjects of these buckets that the database has. Rejects with `STORAGE_UNAVAILABLE`. */
+  subjectsIn(buckets: readonly number[]): Promise<Subject[]> {
+    return this.#asked(() => readSubjects(this.#pool, buckets));
   }
 
   /** Takes the subject out of the database, not from the disk. Rejects as `store` does. */

@@ -110,6 +110,12 @@ export function nameOf(subject: Subject): string {
   return subject.kind === 'repository' ? subject.kind : `${subject.kind}/${subject.id}`;
 }
 
+/** The subject of a name. */
+export function subjectOf(name: string): Subject {
+  const [kind, id = ''] = name.split('/', 2);
+  return kind === 'app' || kind === 'workspace' ? { kind, id } : { kind: 'repository' };
+}
+
 /** The bucket whose owner may store it. */
 export function bucketOfSubject(subject: Subject): number {
   return bucketOf(subject.kind === 'repository' ? REPOSITORY : subject.id);

@@ -1,6 +1,6 @@
 /** Makes and asks the tables of files in the database of a cluster: which entries a subject has, and the contents of files. */
 import type pg from 'pg';
-import { bucketOfSubject, nameOf, type Subject } from './subjects.ts';
+import { bucketOfSubject, nameOf, type Subject, subjectOf } from './subjects.ts';
 import type { Entries, Entry } from './tree.ts';
 
 /**
@@ -71,6 +71,15 @@ export async function readEntries(client: Queryable, subject: Subject): Promise<
     entries.set(row.path, { ...(row as Entry), size: Number(row.size), modified: Number(row.modified) });
   }
   return { version: Number(rows[0]?.version ?? 0), entries };
+}
+
+/** The subjects of these buckets that were stored. */
+export async function readSubjects(client: Queryable, buckets: readonly number[]): Promise<Subject[]> {
+  const { rows } = await client.query<{ subject: string }>(
+    'SELECT subject FROM svc.subjects WHERE bucket = ANY ($1) ORDER BY bucket, subject',
+    [buckets],
+  );
+  return rows.map(({ subject }) => subjectOf(subject));
 }
 
 /**

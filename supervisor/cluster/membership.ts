@@ -37,6 +37,8 @@ export class Membership extends EventEmitter<Events> {
   #running: Promise<void> = Promise.resolve();
   readonly #quiescing = new Set<number>();
   #isAsking = false;
+  /** The latest change of owners that this node asked for. */
+  #asked: Promise<void> = Promise.resolve();
   #drained: (() => void)[] = [];
 
   constructor(options: MembershipOptions) {
@@ -46,7 +48,7 @@ export class Membership extends EventEmitter<Events> {
   }
 
   /**
-   * Joins, and goes on by itself until `leave` or `stop`. Rejects with `ConfigError` if another node has the name, and as `pg`
+   * Joins, takes what is to be its own now, and goes on by itself until `leave` or `stop`. Rejects with `ConfigError` if another node has the name, and as `pg`
    * does if the database does not answer.
    */
   async start(): Promise<void> {
@@ -58,7 +60,9 @@ export class Membership extends EventEmitter<Events> {
         'cluster',
       );
     }
-    this.#running = this.#run();
+    const isMoving = await this.#turn();
+    await this.#asked;
+    this.#running = this.#run(isMoving);
   }
 
   get nodes(): readonly NodeRow[] {
@@ -99,12 +103,11 @@ export class Membership extends EventEmitter<Events> {
     this.#tellDrained();
   }
 
-  async #run(): Promise<void> {
-    while (!this.#isEnded) {
-      const begunAt = now();
-      const isMoving = await this.#turn();
-      const every = isMoving ? LIMITS.nodeMovingLookMs : LIMITS.nodeLookMs;
+  async #run(isMoving: boolean): Promise<void> {
+    for (let begunAt = now(), isSoon = isMoving; !this.#isEnded; isSoon = await this.#turn()) {
+      const every = isSoon ? LIMITS.nodeMovingLookMs : LIMITS.nodeLookMs;
       await this.#pause(begunAt + every - now());
+      begunAt = now();
     }
   }
 
@@ -152,7 +155,7 @@ export class Membership extends EventEmitter<Events> {
   #ask(decision: Decision): void {
     if (this.#isAsking) return;
     this.#isAsking = true;
-    void this.#change(decision).then(
+    this.#asked = this.#change(decision).then(
       (isWhole) => {
         this.#isAsking = false;
         if (isWhole) this.#act();

@@ -1,18 +1,21 @@
 import assert from 'node:assert/strict';
 import { hostname } from 'node:os';
 import { test } from 'node:test';
+import { type Config, checkConfig } from '../config.ts';
 import { clusterSettings, withoutPassword } from './settings.ts';
 
 const url = 'postgres://svc:secret@db.example/svc';
+const HERE = { host: '10.0.0.5', port: 8787 };
+const ENVIRONMENT = { SECRET: 'x' };
 
-test('settings are completed: one address or several, the name of this machine, the secret of the environment', () => {
-  const { node, ...short } = clusterSettings({ url }, {});
-  assert.deepEqual(short, { urls: [url], address: null, secret: null });
+test('settings are completed: one address or several, the name of this machine, where it listens, the secret', () => {
+  const { node, ...short } = clusterSettings({ url, secretEnv: 'SECRET' }, HERE, ENVIRONMENT);
+  assert.deepEqual(short, { urls: [url], address: 'http://10.0.0.5:8787', secret: 'x' });
   assert.match(node, /^[A-Za-z0-9][A-Za-z0-9_.-]*$/);
   assert.ok(hostname().startsWith(node.slice(0, 1)));
   const urls = ['postgres://one.example/svc', 'postgresql://two.example/svc'];
   const long = { urls, node: 'a-1', address: 'https://a.example', secretEnv: 'SECRET' };
-  assert.deepEqual(clusterSettings(long, { SECRET: 'x' }), {
+  assert.deepEqual(clusterSettings(long, { host: '::', port: 0 }, ENVIRONMENT), {
     urls,
     node: 'a-1',
     address: 'https://a.example',
@@ -22,32 +25,36 @@ test('settings are completed: one address or several, the name of this machine, 
 
 test('a wrong setting is an error that names its member', () => {
   const wrong: [value: unknown, message: RegExp][] = [
-    ['postgres://db.example/svc', /^"cluster" in the configuration must be an object with either "url" or "urls"\.$/],
-    [{}, /"cluster" in the configuration must be an object with either "url" or "urls"/],
-    [{ url, urls: [url] }, /"cluster" in the configuration must be an object with either "url" or "urls"/],
-    [
-      { url: 'mysql://db.example/svc' },
-      /"cluster\.url" in the configuration must be the address of a PostgreSQL database/,
-    ],
-    [
-      { url: 'postgres://db.example:port/svc' },
-      /"cluster\.url" in the configuration must be the address of a PostgreSQL/,
-    ],
-    [{ urls: [] }, /"cluster\.urls" in the configuration must be a list of 1 to 10 addresses/],
-    [{ urls: [url, 'db.example'] }, /"cluster\.urls\[1\]" in the configuration must be the address of a PostgreSQL/],
-    [{ url, node: 'a b' }, /"cluster\.node" in the configuration must be a name of 1 to 64 letters/],
-    [{ url, address: 'a.example:8787' }, /"cluster\.address" in the configuration must be an http or https address/],
-    [{ url, address: 'ftp://a.example' }, /"cluster\.address" in the configuration must be an http or https address/],
-    [{ url, secretEnv: '1' }, /"cluster\.secretEnv" in the configuration must be the name of an environment variable/],
-    [{ url, secretEnv: 'UNSET' }, /"cluster\.secretEnv" names the environment variable UNSET, which is not set/],
-    [{ url, lease: 3 }, /"cluster\.lease" in the configuration must be/],
+    ['postgres://db.example/svc', /^"cluster" in .* must be an object with either "url" or "urls"\.$/],
+    [{}, /"cluster" in .* must be an object with either "url" or "urls"/],
+    [{ url, urls: [url] }, /"cluster" in .* must be an object with either "url" or "urls"/],
+    [{ url: 'mysql://db.example/svc' }, /"cluster\.url" in .* must be the address of a PostgreSQL database/],
+    [{ url: 'postgres://db.example:port/svc' }, /"cluster\.url" in .* must be the address of a PostgreSQL/],
+    [{ urls: [] }, /"cluster\.urls" in .* must be a list of 1 to 10 addresses/],
+    [{ urls: [url, 'db.example'] }, /"cluster\.urls\[1\]" in .* must be the address of a PostgreSQL/],
+    [{ url, node: 'a b' }, /"cluster\.node" in .* must be a name of 1 to 64 letters/],
+    [{ url, address: 'a.example:8787' }, /"cluster\.address" in .* must be an http or https address/],
+    [{ url, address: 'ftp://a.example' }, /"cluster\.address" in .* must be an http or https address/],
+    [{ url, secretEnv: '1' }, /"cluster\.secretEnv" in .* must be the name of an environment variable/],
+    [{ url, lease: 3 }, /"cluster\.lease" in .* must be/],
   ];
-  for (const [value, message] of wrong)
+  for (const [cluster, message] of wrong)
     assert.throws(
-      () => clusterSettings(value, {}),
+      () => checkConfig({ cluster }, 'the configuration'),
       { name: 'ConfigError', key: 'cluster', message },
-      JSON.stringify(value),
+      JSON.stringify(cluster),
     );
+});
+
+test('a setting that is missing, or has no value here, is an error that says what to set', () => {
+  const lacking: [cluster: NonNullable<Config['cluster']>, here: { host: string; port: number }, message: RegExp][] = [
+    [{ url }, HERE, /"cluster\.secretEnv" is missing/],
+    [{ url, secretEnv: 'UNSET' }, HERE, /"cluster\.secretEnv" names the environment variable UNSET, which is not set/],
+    [{ url, secretEnv: 'SECRET' }, { host: '0.0.0.0', port: 8787 }, /"cluster\.address" is missing/],
+    [{ url, secretEnv: 'SECRET' }, { host: '127.0.0.1', port: 0 }, /"cluster\.address" is missing/],
+  ];
+  for (const [cluster, here, message] of lacking)
+    assert.throws(() => clusterSettings(cluster, here, ENVIRONMENT), { name: 'ConfigError', key: 'cluster', message });
 });
 
 test('an address is shown without its password', () => {

@@ -1,66 +1,24 @@
-/** Checks the settings of a cluster, the member `cluster` of the configuration (specification, "Cluster: nodes and buckets"). */
+/** Completes the settings of a cluster, the member `cluster` of the configuration (specification, "Cluster: nodes and buckets"). */
 import { hostname } from 'node:os';
-import { closed, formatted, matching } from '../../protocol/shapes/schema.ts';
-import { shape } from '../../protocol/shapes/shape.ts';
-import { ConfigError } from '../config.ts';
+import { type Config, ConfigError } from '../config.ts';
 
 /**
  * `urls`: the database, by its primary and the standbys that may become it. `address` is where the other nodes reach this one,
- * `secret` what they prove themselves with; each is null where the configuration does not say.
+ * `secret` what they prove themselves with.
  */
-export type ClusterSettings = { urls: string[]; node: string; address: string | null; secret: string | null };
+export type ClusterSettings = { urls: string[]; node: string; address: string; secret: string };
 
-const MAX_URLS = 10;
 const NAME_CHARS = 64;
-const url = matching(
-  /^postgres(?:ql)?:\/\/\S+$/,
-  'the address of a PostgreSQL database, such as "postgres://svc@db.example.org/svc"',
-);
-const others = {
-  node: matching(
-    /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/,
-    'a name of 1 to 64 letters, digits, "_", "." and "-", the first a letter or digit',
-  ),
-  address: formatted('public address', 'an http or https address without user, query and fragment'),
-  secretEnv: matching(/^[A-Za-z_][A-Za-z0-9_]*$/, 'the name of an environment variable'),
-};
-const CLUSTER = shape({
-  anyOf: [
-    closed({ url }, others),
-    closed(
-      {
-        urls: {
-          type: 'array',
-          items: url,
-          minItems: 1,
-          maxItems: MAX_URLS,
-          wanted: `a list of 1 to ${MAX_URLS} addresses`,
-        },
-      },
-      others,
-    ),
-  ],
-  wanted: 'an object with either "url" or "urls"',
-});
 
-/**
- * Of the value of `cluster`, with the name of this machine where it names no node. Throws `ConfigError`, which names the
- * member.
- */
-export function clusterSettings(value: unknown, environment: NodeJS.ProcessEnv = process.env): ClusterSettings {
-  const fault = CLUSTER.fault(value);
-  if (fault !== null || !CLUSTER.holds(value)) {
-    const path = fault === null || fault.path === '' ? 'cluster' : `cluster.${fault.path}`;
-    throw new ConfigError(`"${path}" in the configuration must be ${fault?.wanted}.`, 'cluster');
-  }
-  const { node = nameOfMachine(), address = null, secretEnv } = value;
-  const urls = 'urls' in value ? value.urls : [value.url];
-  const unreadable = urls.findIndex((one) => !URL.canParse(one));
-  if (unreadable !== -1) {
-    const path = 'urls' in value ? `cluster.urls[${unreadable}]` : 'cluster.url';
-    throw new ConfigError(`"${path}" in the configuration must be ${url.wanted}.`, 'cluster');
-  }
-  return { urls, node, address, secret: secretEnv === undefined ? null : secretOf(secretEnv, environment) };
+/** Throws `ConfigError`, which names the member, where one is missing that has no default here. */
+export function clusterSettings(
+  cluster: NonNullable<Config['cluster']>,
+  { host, port }: Pick<Config, 'host' | 'port'>,
+  environment: NodeJS.ProcessEnv = process.env,
+): ClusterSettings {
+  const { node = nameOfMachine(), address, secretEnv } = cluster;
+  const urls = 'urls' in cluster ? cluster.urls : [cluster.url];
+  return { urls, node, address: address ?? ownAddress(host, port), secret: secretOf(secretEnv, environment) };
 }
 
 /** An address of a database as messages may show it. */
@@ -72,10 +30,25 @@ export function withoutPassword(address: string): string {
   return shown.href;
 }
 
-function secretOf(name: string, environment: NodeJS.ProcessEnv): string {
+function secretOf(name: string | undefined, environment: NodeJS.ProcessEnv): string {
+  if (name === undefined)
+    throw new ConfigError(
+      '"cluster.secretEnv" is missing: name an environment variable with a secret that all nodes have.',
+      'cluster',
+    );
   const secret = environment[name] ?? '';
   if (secret !== '') return secret;
   throw new ConfigError(`"cluster.secretEnv" names the environment variable ${name}, which is not set.`, 'cluster');
+}
+
+/** What listens on all addresses, or on a port that the system chooses, cannot tell the others where it is. */
+function ownAddress(host: string, port: number): string {
+  if (port !== 0 && host !== '0.0.0.0' && host !== '::')
+    return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+  throw new ConfigError(
+    '"cluster.address" is missing: say where the other nodes reach this one, such as "http://10.0.0.5:8787".',
+    'cluster',
+  );
 }
 
 function nameOfMachine(): string {

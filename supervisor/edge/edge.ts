@@ -104,6 +104,11 @@ export type Exchange = {
   routeKind: number;
   /** Who asks, known before the route runs. */
   caller: Asker | null;
+  /**
+   * Runs before a whole answer is sent, which waits for it; where it rejects, its error is the answer. It is null where nothing has to be
+   * done first.
+   */
+  beforeAnswer: (() => Promise<void>) | null;
   /** The span of the request where traces are recorded or sent on. It ends with the beginning of the answer. */
   span: Span | null;
   /** Adds headers to whichever answer comes. `vary` is appended to that of the answer. */

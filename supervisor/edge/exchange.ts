@@ -130,6 +130,7 @@ export abstract class BaseExchange {
   begunAt = 0;
   routeKind = 0;
   caller: Asker | null = null;
+  beforeAnswer: (() => Promise<void>) | null = null;
   span: Span | null = null;
   protected readonly edge: EdgeState;
   /** True once `send` or `stream` was called. */
@@ -360,11 +361,33 @@ export abstract class BaseExchange {
 
   send(status: number, headers: ResponseHeaders, body: string | Buffer, constant?: ConstantHeaders): void {
     if (this.answered || this.aborted) return;
+    if (this.beforeAnswer !== null) {
+      void this.#sendAfter(this.beforeAnswer, () => this.send(status, headers, body, constant));
+      return;
+    }
     const plain = this.#added === null;
     const all = plain ? headers : this.#withAdded({ ...constant?.headers, ...headers });
     checkHeaders(all);
     this.#begin(status);
     this.answer(status, all, body, plain ? constant : undefined);
+  }
+
+  async #sendAfter(before: () => Promise<void>, send: () => void): Promise<void> {
+    // Whatever is sent meanwhile is no second answer.
+    this.answered = true;
+    this.beforeAnswer = null;
+    let error: unknown = null;
+    await before().catch((reason: unknown) => {
+      error = reason;
+    });
+    this.answered = false;
+    if (error instanceof SvcError) sendError(this, error);
+    else {
+      this.guard(() => {
+        if (error !== null) throw error;
+        send();
+      });
+    }
   }
 
   stream(status: number, headers: ResponseHeaders, length?: number): ResponseStream {

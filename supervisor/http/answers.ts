@@ -30,6 +30,8 @@ export function toSvcError(error: unknown, log: Logger): SvcError {
   if (error instanceof SvcError) return error;
   if (isDiskFull(error))
     return new SvcError('STORAGE_FULL', 'The disk is full; nothing was changed. Free some space and try again.');
+  if (error instanceof DbError && error.code === 'STORAGE_UNAVAILABLE')
+    return new SvcError('STORAGE_UNAVAILABLE', error.message, { headers: { 'retry-after': '1' } });
   // The writer died, and its successor was not there in time.
   if (error instanceof DbError && error.code.startsWith('WRITER_'))
     return new SvcError('OVERLOADED', `${error.message} Try again in a moment.`, { headers: { 'retry-after': '1' } });

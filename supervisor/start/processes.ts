@@ -1,25 +1,33 @@
 /** The second phase of a start: the tree of processes, the databases that they open, and what follows their commits. */
 import type { Logger } from 'pino';
+import { isOwnDatabase } from '../../protocol/ids.ts';
 import { blobFolders } from '../../storage/blob-files.ts';
 import type { Layout } from '../../storage/layout.ts';
 import { makeSocketFolder } from '../../storage/processes/socket-folder.ts';
+import { ReadGate } from '../cluster/read-gate.ts';
 import type { Config } from '../config.ts';
 import { Databases } from '../databases.ts';
 import { ChangeStreams } from '../dispatch/change-streams.ts';
 import { Commits } from '../results/commits.ts';
 import { Results } from '../results/results.ts';
-import type { TreeCallbacks } from '../tree/specifications.ts';
+import type { PageLog, TreeCallbacks } from '../tree/specifications.ts';
 import { Tree } from '../tree/tree.ts';
 import { codeDirs } from './data-directory.ts';
 import type { Host } from './given-parts.ts';
 import type { Phases } from './phases.ts';
 
 /** What is answered by parts that are made later. */
-type LaterCallbacks = Omit<TreeCallbacks, 'onCommitted' | 'onWriterLost' | 'onFatal'>;
-type ProcessesOptions = LaterCallbacks & { config: Config; layout: Layout; log: Logger; host: Host };
+type LaterCallbacks = Omit<TreeCallbacks, 'onCommitted' | 'onWriterLost' | 'onDropped' | 'unsettled' | 'onFatal'>;
+type ProcessesOptions = LaterCallbacks & {
+  config: Config;
+  layout: Layout;
+  log: Logger;
+  host: Host;
+  pageLog: PageLog | null;
+};
 
 /** `treeReady` resolves when the writer is ready; it rejects when that does not come up. */
-export function startProcesses(phases: Phases, { config, layout, log, host, ...callbacks }: ProcessesOptions) {
+export function startProcesses(phases: Phases, { config, layout, log, host, pageLog, ...callbacks }: ProcessesOptions) {
   phases.begin('processes');
   const changes = new ChangeStreams();
   phases.ends(() => changes.closeAll());
@@ -30,8 +38,23 @@ export function startProcesses(phases: Phases, { config, layout, log, host, ...c
     commits.changed(app);
     changes.reset(app);
   };
-  const tree = new Tree({
+  const fileOf = (app: string) => layout.app(app).data;
+  const gate = pageLog && new ReadGate({ file: fileOf, open: (app) => databases.confirmation(app) });
+  phases.ends(() => gate?.close());
+  const onCommitted: TreeCallbacks['onCommitted'] = (app, before, after, tables) => {
+    gate?.committed(app, after);
+    commits.committed(app, before, after, tables);
+  };
+  const onDropped = (app: string) => {
+    // The gateway's own are read through the writer.
+    if (isOwnDatabase(app)) return;
+    gate?.forget(app);
+    tree.reopen(app);
+    onWriterLost(app);
+  };
+  const tree: Tree = new Tree({
     config,
+    pageLog,
     paths: (app, versionId) => {
       const paths = layout.app(app);
       const { code, prepared } = paths.version(versionId);
@@ -42,10 +65,17 @@ export function startProcesses(phases: Phases, { config, layout, log, host, ...c
     gatewayPort: () => portOf(config, host.listening),
     simulation: host.simulation,
     log: (level, message, app) => log[level](app === undefined ? {} : { app }, message),
-    callbacks: { ...callbacks, onWriterLost, onCommitted: commits.committed.bind(commits), onFatal: host.onFatal },
+    callbacks: {
+      ...callbacks,
+      onWriterLost,
+      onCommitted,
+      onDropped,
+      unsettled: (app) => gate?.settled(app) ?? null,
+      onFatal: host.onFatal,
+    },
   });
   phases.ends((drainMs) => tree.stop(drainMs));
-  const databases = new Databases(tree, layout, callbacks.onDamaged);
+  const databases: Databases = new Databases(tree, layout, callbacks.onDamaged);
   const treeReady = tree.start();
   // Observed here too, so that a failure below does not leave it unhandled.
   treeReady.catch(() => {});

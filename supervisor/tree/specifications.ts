@@ -9,7 +9,7 @@ import type { SvcError } from '../../protocol/errors.ts';
 import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
-import type { ActorSpec, EarlierClients } from '../../protocol/wire/frames.ts';
+import type { ActorSpec, EarlierClients, OwnedBucket } from '../../protocol/wire/frames.ts';
 import { hostFlags, jobsFlags, OWN_LIBRARIES, OWN_PROCESS } from '../../protocol/wire/host-flags.ts';
 import { signTicket, type Ticket } from '../../protocol/wire/ticket.ts';
 import { type Damage, isMigrated } from '../../storage/apps/app-data.ts';
@@ -31,6 +31,11 @@ export type TreeCallbacks = {
   appLog(app: string, line: string): void;
   /** A call of the app met damaged data. Resolves with the error for its caller. */
   onDamaged(app: string, damage: Damage): Promise<SvcError>;
+  /**
+   * Null when everything that the app can have read may be shown; always so without a log of pages. Else it resolves when that is so,
+   * or rejects with `STORAGE_UNAVAILABLE`.
+   */
+  unsettled(app: string): Promise<void> | null;
   /** A thread of the app runs. Not of automations, whose runs fail. */
   onStarted(app: string): void;
   /** The app is given up, `why` and how its thread ended last. Not of automations. */
@@ -39,6 +44,8 @@ export type TreeCallbacks = {
   onCommitted(app: string, before: Uint8Array | null, after: Uint8Array | null, tables: string[] | null): void;
   /** The writer died: what the app had asked of it may be stored or not. */
   onWriterLost(app: string): void;
+  /** A writer removed the file of a database, see the frame. */
+  onDropped(app: string): void;
   /** A process started or ended: what the next gateway has to know should this one be killed. */
   onProcess(pid: number, role: string, alive: boolean): void;
   /** The writer cannot be kept running: the daemon must end. */
@@ -52,6 +59,8 @@ export type TreeOptions = {
     app: string,
     versionId: string,
   ): { codeDir: string; preparedDir: string; dataFile: string; blobs: ActorSpec['blobs'] };
+  /** The log of a cluster in which the writers keep all databases; null for a gateway of its own. */
+  pageLog: PageLog | null;
   /** The folders that handler hosts may read; all of them exist when the tree starts. */
   codeDirs: string[];
   /** Empty and for this user alone; removed at the end. */
@@ -63,6 +72,9 @@ export type TreeOptions = {
   log(level: 'debug' | 'info' | 'warn' | 'error', message: string, app?: string): void;
   callbacks: TreeCallbacks;
 };
+
+/** A log of pages: its database, and the name that owns buckets in it. */
+export type PageLog = { url: string; node: string };
 
 /** What the agents process is told when it starts. */
 export type AgentProcessSettings = {
@@ -82,6 +94,8 @@ type WriterPlace = {
   /** File → the socket of its writer. */
   elsewhere(): Record<string, string>;
   before(): EarlierClients;
+  /** The buckets of a log of pages that it may write. */
+  owned(): OwnedBucket[];
 };
 
 export class Specifications {
@@ -105,15 +119,17 @@ export class Specifications {
     return join(this.#options.socketFolder, name);
   }
 
-  writer({ name, only, elsewhere, before }: WriterPlace): ChildSpec {
+  writer({ name, only, elsewhere, before, owned }: WriterPlace): ChildSpec {
+    const { config, pageLog } = this.#options;
     const bootstrap = () => ({
       writerSocket: this.socket(name),
       watchTicket: this.ticket({ role: 'writer-watch', name }),
       key: this.key.toString('hex'),
-      durability: this.#options.config.durability,
+      durability: config.durability,
       only,
       elsewhere: elsewhere(),
       before: before(),
+      ...(pageLog === null ? {} : { pageLog: { ...pageLog, owned: owned() } }),
     });
     return this.#process(name, { role: 'writer', name }, { flushes: true }, bootstrap);
   }

@@ -4,7 +4,7 @@ import type { SvcError } from '../../protocol/errors.ts';
 import { isDraftKey, isOwnDatabase } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
-import { type Frame, Kind, RETIRE_REASONS, type RetireReason } from '../../protocol/wire/frames.ts';
+import { type Frame, Kind, type OwnedBucket, RETIRE_REASONS, type RetireReason } from '../../protocol/wire/frames.ts';
 import type { Link, LinkHandlers } from '../../protocol/wire/link.ts';
 import type { Ticket } from '../../protocol/wire/ticket.ts';
 import { Meters } from '../operations/metrics/meters.ts';
@@ -108,6 +108,11 @@ export class Tree {
     return this.#specifications.ticket(ticket);
   }
 
+  /** The buckets that the writers may write from now on, all of them. Resolves when nothing of others is under way. */
+  own(buckets: OwnedBucket[]): Promise<void> {
+    return this.writers.owned.change(buckets, this.writers.all);
+  }
+
   /** Where the writer of that database file is reached. */
   writerSocket(file: string): string {
     return this.writers.socketOf(file);
@@ -163,6 +168,12 @@ export class Tree {
   /** Lifts the quarantines of an app's automations and replaces their threads. */
   restartFires(app: string): void {
     for (const actor of this.#firesOf(app)) actor.restart();
+  }
+
+  /** The file of an app's data is another one: threads that have the old one open end now. */
+  reopen(app: string): void {
+    for (const generation of this.#generations.values())
+      if (generation.spec.app === app) generation.terminate('superseded', 'its data was fetched anew');
   }
 
   /** The secrets of an app or draft changed: its threads are told. */
@@ -259,15 +270,19 @@ export class Tree {
   readonly #createWriter = (spec: ChildSpec, app: string | null): Child => {
     const writer: Child = this.#child(spec, {
       onReady: () => {
+        this.writers.owned.ready(writer);
         if (app !== null) return;
         this.#onWriterReady();
         this.#options.log('debug', 'The SQLite writer is ready.');
       },
       onFrame: (frame) => {
-        if (frame[0] !== Kind.committed) throw new Error(`The writer may not send frames of kind ${frame[0]}.`);
-        this.#options.callbacks.onCommitted(frame[1], frame[2], frame[3], frame[4]);
+        if (frame[0] === Kind.released) this.writers.owned.released(writer, frame[1]);
+        else if (frame[0] === Kind.dropped) this.#options.callbacks.onDropped(frame[1]);
+        else if (frame[0] !== Kind.committed) throw new Error(`The writer may not send frames of kind ${frame[0]}.`);
+        else this.#options.callbacks.onCommitted(frame[1], frame[2], frame[3], frame[4]);
       },
       onExit: (reason) => {
+        this.writers.owned.ended(writer);
         if (app === null) this.#writerDied(reason);
         else {
           this.#options.callbacks.onWriterLost(app);

@@ -6,6 +6,7 @@
 import { LIMITS } from '../../protocol/limits.ts';
 import type { ConnectionProgress, EarlierClients } from '../../protocol/wire/frames.ts';
 import type { Child, ChildSpec } from './child.ts';
+import { OwnedBuckets } from './owned-buckets.ts';
 import type { Specifications } from './specifications.ts';
 
 /** Idle since `quietAt`: it has still done as many `statements` as then, and no migration is under way. */
@@ -22,6 +23,8 @@ export class Writers {
   readonly #own = new Map<string, OwnWriter>();
   readonly #now: () => number;
   readonly handover: Handover;
+  /** Of a log of pages. */
+  readonly owned = new OwnedBuckets();
   #names = 0;
   #ended = false;
 
@@ -41,6 +44,7 @@ export class Writers {
       elsewhere: () =>
         Object.fromEntries([...this.#own].map(([file, { child }]) => [file, specifications.socket(child.name)])),
       before: () => this.handover.forNextWriter(),
+      owned: () => this.owned.buckets,
     });
     this.main = create(spec, null);
   }
@@ -89,6 +93,7 @@ export class Writers {
         before = null;
         return known;
       },
+      owned: () => this.owned.buckets,
     });
     const child = this.#create(spec, app);
     this.#own.set(file, { app, child, statements: 0, quietAt: this.#now() });

@@ -153,6 +153,7 @@ function newLanes(options: Partial<LaneTools> = {}): Lanes {
     migrate,
     checkpoint,
     keeper: null,
+    dropped: () => {},
     committed: () => {},
     ...options,
   });

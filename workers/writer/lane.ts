@@ -56,6 +56,8 @@ export type LaneTools = {
   committed(name: string, change: Change): void;
   /** Keeps the databases in the log of a cluster; null for a gateway of its own. */
   keeper: Keeper | null;
+  /** The file of the database of `name` was removed, because the log lacks a commit. */
+  dropped(name: string): void;
 };
 
 /** Of a ticket; its maintenance says nothing of `migrated`. */
@@ -348,6 +350,7 @@ export class Lane {
     this.#closeFile();
     this.#kept.drop();
     this.#kept = null;
+    this.#tools.dropped(this.name);
     this.#wake();
   }
 

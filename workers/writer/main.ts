@@ -15,6 +15,7 @@ import {
   type Frame,
   type FrameOf,
   Kind,
+  type OwnedBucket,
   type WriterTiming,
 } from '../../protocol/wire/frames.ts';
 import { Link, openLink, pong } from '../../protocol/wire/link.ts';
@@ -44,8 +45,8 @@ type WriterBootstrap = {
   /** File → the socket of its writer. */
   elsewhere: Record<string, string>;
   before: EarlierClients;
-  /** The PostgreSQL database of a cluster, and this node's name in it. Without it the databases are only here. */
-  pageLog?: { url: string; node: string };
+  /** The PostgreSQL database of a cluster, this node's name in it, and what it owns now. Without it the databases are only here. */
+  pageLog?: { url: string; node: string; owned: OwnedBucket[] };
 };
 
 class Writer {
@@ -70,6 +71,7 @@ class Writer {
     this.#before = new Map(bootstrap.before.progress.map((one) => [one[0], one]));
     this.key = Buffer.from(bootstrap.key, 'hex');
     this.#keeper = bootstrap.pageLog === undefined ? null : new Keeper(bootstrap.pageLog);
+    this.#keeper?.own(bootstrap.pageLog?.owned ?? []);
     this.lanes = new Lanes({
       keeper: this.#keeper,
       clock: {
@@ -87,6 +89,10 @@ class Writer {
         // They have no followers.
         if (isOwnDatabase(name)) return;
         this.#supervisor?.send([Kind.committed, name, before, after, tables]);
+        this.#supervisor?.flush();
+      },
+      dropped: (name) => {
+        this.#supervisor?.send([Kind.dropped, name]);
         this.#supervisor?.flush();
       },
     });
@@ -127,11 +133,11 @@ class Writer {
     this.answered.clear();
   }
 
-  /** Takes operations for these buckets from now on. Says of each other one when nothing of it is under way. */
-  async #own(keeper: Keeper, buckets: [number, number][], link: Link): Promise<void> {
+  /** Takes operations for these buckets from now on. Says when nothing of others is under way. */
+  async #own(keeper: Keeper, [, turn, buckets]: FrameOf<'owned'>, link: Link): Promise<void> {
     const lost = new Set(keeper.own(buckets));
     await this.lanes.release((name) => lost.has(bucketOf(name)));
-    for (const bucket of lost) link.send([Kind.released, bucket]);
+    link.send([Kind.released, turn]);
     link.flush();
   }
 
@@ -142,7 +148,7 @@ class Writer {
         const { counters, open, groups } = this.lanes;
         const migrations = Number(this.#pulse.isMigrating);
         if (frame[0] === Kind.ping) link.send(pong(frame[1], { ...counters, open, migrations }, groups));
-        else if (frame[0] === Kind.owned && this.#keeper !== null) void this.#own(this.#keeper, frame[1], link);
+        else if (frame[0] === Kind.owned && this.#keeper !== null) void this.#own(this.#keeper, frame, link);
         else if (frame[0] === Kind.stop && !this.stopping) {
           this.stopping = true;
           void this.lanes.drain().then(() => process.exit(0));

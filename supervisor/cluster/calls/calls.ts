@@ -2,6 +2,7 @@
 import type { Readable } from 'node:stream';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import type { Subject as FilesOf } from '../../../storage/shared-files/subjects.ts';
 import { type Exchange, type ExchangeHandler, sendError } from '../../edge/edge.ts';
 import { isNavigation } from '../../http/access/fetch-metadata.ts';
 import { EMBEDDED, type Places } from '../../http/access/places.ts';
@@ -17,6 +18,8 @@ export type CallsOptions = {
   secret: string;
   /** Null where no Host is the origin of an app. */
   places: Places | null;
+  /** Resolves when the database of the cluster has the files of an app or workspace; rejects as `SharedFiles.store` does. */
+  store(files: FilesOf): Promise<void>;
   /** Answers what is this node's. */
   next: ExchangeHandler;
 };
@@ -50,9 +53,9 @@ export class Calls {
     }
     this.#buckets.find(
       exchange,
-      (bucket, body) => {
-        const { owners, next } = this.#options;
-        if (bucket === null || owners.isOwn(bucket)) next(exchange);
+      ({ bucket, files }, body) => {
+        const { owners } = this.#options;
+        if (bucket === null || owners.isOwn(bucket)) this.#answer(exchange, files);
         else if (owners.of(bucket) === undefined) this.#refuse(exchange, unavailable('No node has this data now.'));
         else this.#read(exchange, bucket, body);
       },
@@ -72,7 +75,7 @@ export class Calls {
 
   /** Answers what another node sent on, and never sends it on again. */
   #receive(exchange: Exchange, proof: string): void {
-    const { owners, next } = this.#options;
+    const { owners } = this.#options;
     let forwarded: Forwarded;
     try {
       forwarded = this.#proofs.read(exchange, proof);
@@ -88,8 +91,19 @@ export class Calls {
     } else if (exchange.method === 'OPTIONS') exchange.send(204, {}, '');
     else {
       exchange.clientAddress = client;
-      next(exchange);
+      this.#buckets.find(
+        exchange,
+        ({ files }) => this.#answer(exchange, files),
+        (error) => sendError(exchange, error),
+      );
     }
+  }
+
+  /** Answers here, once the files that it changed are where another node would find them. */
+  #answer(exchange: Exchange, files: FilesOf | null): void {
+    const { next, store } = this.#options;
+    if (files !== null) exchange.beforeAnswer = () => store(files);
+    next(exchange);
   }
 
   /** Takes the body of a request for another node: in one piece where it is small, so that it can be sent to a second one. */

@@ -14,11 +14,11 @@ export const FORWARDED = 'svc-forwarded';
 export const OWNER = 'svc-owner';
 
 /** What the node that was asked knows. `epoch` is that of the bucket; `client` the address of the client, empty where it left. */
-export type Forwarded = { readonly bucket: number; readonly epoch: bigint; readonly client: string };
+export type Forwarded = { readonly bucket: number; readonly epoch: number; readonly client: string };
 
 type Target = Pick<Exchange, 'method' | 'path' | 'query' | 'header'>;
 
-const NUMBER = /^\d{1,19}$/;
+const NUMBER = /^\d{1,15}$/;
 
 export class Proofs {
   readonly #key: KeyObject;
@@ -47,7 +47,7 @@ export class Proofs {
       const seconds = LIMITS.forwardedProofMs / 1000;
       throw refused(`A node sent this on whose clock differs by more than ${seconds} s; set the clocks of the nodes.`);
     }
-    return { bucket: Number(bucket), epoch: BigInt(epoch), client: client === '-' ? '' : client };
+    return { bucket: Number(bucket), epoch: Number(epoch), client: client === '-' ? '' : client };
   }
 
   /** The value of `OWNER` in the answer to a request with this value of `FORWARDED`. */
@@ -60,7 +60,7 @@ export class Proofs {
   readOwner(request: string, value: string): Owner | null {
     const [epoch = '', node = '', address = '', mac = '', more] = value.split(' ');
     const isRight = more === undefined && isSame(mac, this.#mac('owner', request, value.slice(0, -mac.length - 1)));
-    return !isRight || node === '-' ? null : { node: decodeURIComponent(node), address, epoch: BigInt(epoch) };
+    return !isRight || node === '-' ? null : { node: decodeURIComponent(node), address, epoch: Number(epoch) };
   }
 
   #macOfRequest(target: Target, method: string, said: string): string {

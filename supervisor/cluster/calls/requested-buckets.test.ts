@@ -73,7 +73,7 @@ for (const kind of EDGES) {
       (exchange) =>
         buckets.find(
           exchange,
-          (bucket) => exchange.send(200, { 'x-bucket': bucket === null ? HERE : String(bucket) }, ''),
+          ({ bucket }) => exchange.send(200, { 'x-bucket': bucket === null ? HERE : String(bucket) }, ''),
           (error) => sendError(exchange, error),
         ),
       kind,

@@ -5,8 +5,9 @@ import { digestOfLabel } from '../../../protocol/http/origins.ts';
 import { isAppId, isChosenId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { pathsOf } from '../../../protocol/routes/row.ts';
-import { type Subject, subjectsOf } from '../../../protocol/routes/subjects.ts';
+import { rowsOfFiles, type Subject, subjectsOf } from '../../../protocol/routes/subjects.ts';
 import { membersOf } from '../../../protocol/rules/json-text.ts';
+import type { Subject as FilesOf } from '../../../storage/shared-files/subjects.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import type { Places } from '../../http/access/places.ts';
 import { type Matched, type Params, Router } from '../../http/router.ts';
@@ -15,7 +16,14 @@ const GATEWAY_BUCKET = bucketOf('_identity');
 /** The members of a body that may name an app or a workspace. */
 const NAMES = ['app', 'ref', 'id', 'sessionId'];
 
-type SubjectRoute = Matched & { subject: Subject };
+/**
+ * `bucket` is null for what the node that was asked answers: nobody's data, what no route takes, and what is about the apps of all nodes.
+ * `files` are those that the request may change.
+ */
+export type Requested = { readonly bucket: number | null; readonly files: FilesOf | null };
+
+type SubjectRoute = Matched & { subject: Subject; changesFiles: boolean };
+type Named = { readonly kind: 'app' | 'workspace'; readonly id: string };
 type Members = ReadonlyMap<string, Uint8Array>;
 
 /** The bucket of the files of a workspace that belong to no app alone. */
@@ -31,39 +39,42 @@ export class RequestedBuckets {
   /** `places` is null where no Host is the origin of an app. */
   constructor(places: Places | null) {
     this.#places = places;
+    const changing = rowsOfFiles();
     const routes = [...subjectsOf()].flatMap(([row, subject]) =>
-      pathsOf(row).map((path): SubjectRoute => ({ method: row.method, path, needs: 'anyone', subject })),
+      pathsOf(row).map((path): SubjectRoute => {
+        const changesFiles = changing.has(row);
+        return { method: row.method, path, needs: 'anyone', subject, changesFiles };
+      }),
     );
     this.#router = new Router(routes);
   }
 
   /**
-   * Calls `found` with the bucket, and with the body where it was read for that. The bucket is null for what the node that was
-   * asked answers: nobody's data, what no route takes, and what is about the apps of all nodes. `refused` gets the error of
-   * `readBody`. Must be called in the turn in which the exchange was handed over; either callback may run before it returns.
+   * Calls `found` with what the request is about, and with the body where it was read for that. `refused` gets the error of `readBody`.
+   * Must be called in the turn in which the exchange was handed over; either callback may run before it returns.
    */
   find(
     exchange: Exchange,
-    found: (bucket: number | null, body: Buffer | null) => void,
+    found: (requested: Requested, body: Buffer | null) => void,
     refused: (error: SvcError) => void,
   ): void {
     const ofPage = this.#ofPage(exchange);
     if (ofPage !== undefined) {
-      found(ofPage, null);
+      found({ bucket: ofPage, files: null }, null);
       return;
     }
     const match = this.#router.match(exchange.method, exchange.path);
     if ('error' in match) {
-      found(null, null);
+      found({ bucket: null, files: null }, null);
       return;
     }
     const { params, route } = match;
     const { subject } = route;
     if (typeof subject === 'string' || subject.in !== 'body') {
-      found(this.#bucketOf(subject, exchange, params, null), null);
+      found(this.#requested(route, exchange, params, null), null);
       return;
     }
-    const onBody = (body: Buffer) => found(this.#bucketOf(subject, exchange, params, namesIn(body)), body);
+    const onBody = (body: Buffer) => found(this.#requested(route, exchange, params, namesIn(body)), body);
     exchange.readBody(LIMITS.requestBodyBytes, onBody, refused);
   }
 
@@ -83,8 +94,17 @@ export class RequestedBuckets {
     }
   }
 
-  #bucketOf(subject: Subject, exchange: Exchange, params: Params, members: Members | null): number | null {
-    if (subject === 'gateway') return GATEWAY_BUCKET;
+  #requested(route: SubjectRoute, exchange: Exchange, params: Params, members: Members | null): Requested {
+    const named = this.#named(route.subject, exchange, params, members);
+    if (named === null) return { bucket: null, files: null };
+    if (named === 'gateway') return { bucket: GATEWAY_BUCKET, files: null };
+    const bucket = named.kind === 'app' ? this.#ofApp(named.id) : bucketOfWorkspace(named.id);
+    return { bucket, files: route.changesFiles ? named : null };
+  }
+
+  /** The app or workspace that the request names; null for nobody's data. */
+  #named(subject: Subject, exchange: Exchange, params: Params, members: Members | null): Named | 'gateway' | null {
+    if (subject === 'gateway') return subject;
     if (typeof subject === 'string') return null;
     const { of, name, without } = subject;
     const given =
@@ -93,10 +113,10 @@ export class RequestedBuckets {
         : subject.in === 'query'
           ? new URLSearchParams(exchange.query).get(name)
           : textIn(members, name);
-    if (given === undefined || given === null) return this.#bucketOf(without, exchange, params, members);
+    if (given === undefined || given === null) return this.#named(without, exchange, params, members);
     const [id = ''] = name === 'ref' ? given.split('/', 1) : [given];
-    if (of === 'app') return isAppId(id) ? this.#ofApp(id) : null;
-    return isChosenId(id) ? bucketOfWorkspace(id) : null;
+    const isId = of === 'app' ? isAppId(id) : isChosenId(id);
+    return isId ? { kind: of, id } : null;
   }
 
   /** A hash costs a call as much as the rest of what is done here. */

@@ -343,6 +343,7 @@ export class Actor implements Tenant {
     onGone: (generation, death) => this.#died(generation, death),
     onLog: (line) => this.#env.callbacks.appLog(this.app, line),
     onDamaged: (damage) => this.#env.callbacks.onDamaged(this.app, damage),
+    unsettled: () => this.#env.callbacks.unsettled(this.app),
     onNotice: (payload) => this.#env.callbacks.notice(this.app, this.summary.name, payload),
   };
 

@@ -59,9 +59,28 @@ export type GenerationEvents = {
   onLog(line: string): void;
   /** A call met damaged data. Resolves with the error for its caller. */
   onDamaged(damage: Damage): Promise<SvcError>;
+  /** As `TreeCallbacks.unsettled`. */
+  unsettled(): Promise<void> | null;
   /** A call sends a notice: JSON text, to be read now. Never rejects. */
   onNotice(payload: Uint8Array): Promise<{ ok: boolean; body: Uint8Array }>;
 };
+
+/** Answers a call once what it may have read is in the log of pages, and with an error where that does not get there. */
+async function succeedLater(
+  call: Call,
+  unsettled: Promise<void>,
+  status: number,
+  body: Buffer,
+  handlerMs: number,
+): Promise<void> {
+  try {
+    await unsettled;
+    // Its deadline may have passed.
+    if (!call.settled) call.succeed(status, body, handlerMs);
+  } catch (error) {
+    if (!call.settled) call.fail(error as SvcError, handlerMs);
+  }
+}
 
 /** An actor's name: the id of its app, or the ref of its automation. */
 export function actorKey(app: string, automation: string | null): string {
@@ -348,7 +367,11 @@ export class Generation implements LinkHandlers {
     const call = this.#take(id);
     if (!call) return;
     if (call.settled) call.outcomeUnknown();
-    else call.succeed(status, body, handlerMs);
+    else {
+      const unsettled = this.#events.unsettled();
+      if (unsettled === null) call.succeed(status, body, handlerMs);
+      else void succeedLater(call, unsettled, status, Buffer.from(body), handlerMs);
+    }
     this.#settled(body.length);
   }
 

@@ -1,0 +1,84 @@
+/**
+ * Gives all nodes of a cluster the same keys: they are in its database, sealed with the secret of the cluster (specification, "Files in
+ * the cluster").
+ */
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { basename } from 'node:path';
+import type { Database } from '../../storage/cluster/database.ts';
+import { isMissing, writeFileAtomic } from '../../storage/files/atomic-file.ts';
+import type { Layout } from '../../storage/layout.ts';
+import { openPushKey } from '../../storage/push-key.ts';
+import { newSecretKey, readSecretKey, writeSecretKey } from '../../storage/secret-files.ts';
+import { openToken } from '../../storage/token.ts';
+import { ConfigError } from '../config.ts';
+
+const CIPHER = 'aes-256-gcm';
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+
+/**
+ * Puts the keys of the cluster into the data directory; the first node of a cluster gives it its own. Rejects with `ConfigError` where
+ * the data directory has keys of another gateway, or the secret is another one than that of the cluster.
+ */
+export async function shareKeys(database: Database, secret: string, layout: Layout): Promise<void> {
+  const sealing = Buffer.from(hkdfSync('sha256', secret, '', 'svc keys of a cluster', 32));
+  const files = [layout.token, layout.sessionKey, layout.secretKey, layout.pushKey];
+  const [known] = await database.rows<{ count: number }>('SELECT count(*)::integer AS count FROM svc.keys');
+  // Only the first node makes any: others would be overwritten here, or refused at the next start.
+  if (known?.count === 0) await makeKeys(layout);
+  for (const file of files) {
+    const name = basename(file);
+    const own = await contentOf(file);
+    if (own !== null)
+      await database.rows('INSERT INTO svc.keys (name, sealed) VALUES ($1, $2) ON CONFLICT DO NOTHING', [
+        name,
+        seal(sealing, name, own),
+      ]);
+    const [row] = await database.rows<{ sealed: Buffer }>('SELECT sealed FROM svc.keys WHERE name = $1', [name]);
+    if (row === undefined) continue;
+    const shared = open(sealing, name, row.sealed);
+    if (own === null) await writeFileAtomic(file, shared, 0o600);
+    else if (!own.equals(shared))
+      throw new ConfigError(
+        `The data directory has the ${name} of another gateway than that of the cluster. Start this node with an empty data directory.`,
+        'cluster',
+      );
+  }
+}
+
+async function makeKeys({ token, sessionKey, secretKey, pushKey }: Layout): Promise<void> {
+  await openToken(token);
+  await openToken(sessionKey);
+  if ((await readSecretKey(secretKey)) === null) await writeSecretKey(secretKey, newSecretKey());
+  await openPushKey(pushKey);
+}
+
+async function contentOf(file: string): Promise<Buffer | null> {
+  try {
+    return await readFile(file);
+  } catch (error) {
+    if (isMissing(error)) return null;
+    throw error;
+  }
+}
+
+/** A nonce, what is sealed, and its tag. The name is sealed with it, so that no key stands for another. */
+function seal(key: Buffer, name: string, content: Buffer): Buffer {
+  const nonce = randomBytes(NONCE_BYTES);
+  const cipher = createCipheriv(CIPHER, key, nonce).setAAD(Buffer.from(name));
+  return Buffer.concat([nonce, cipher.update(content), cipher.final(), cipher.getAuthTag()]);
+}
+
+function open(key: Buffer, name: string, sealed: Buffer): Buffer {
+  try {
+    const decipher = createDecipheriv(CIPHER, key, sealed.subarray(0, NONCE_BYTES)).setAAD(Buffer.from(name));
+    decipher.setAuthTag(sealed.subarray(-TAG_BYTES));
+    return Buffer.concat([decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()]);
+  } catch {
+    throw new ConfigError(
+      '"cluster.secretEnv" names a secret that is not the one of the cluster: its keys cannot be opened with it.',
+      'cluster',
+    );
+  }
+}

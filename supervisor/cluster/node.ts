@@ -1,0 +1,249 @@
+/**
+ * Runs this gateway as a node of a cluster: what is in the buckets that it gets is fetched and served, what is in those that it loses is
+ * let go of (specification, "Clusters"). Who owns a bucket is decided by `Membership`.
+ */
+import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
+import pg from 'pg';
+import type { Logger } from 'pino';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { OwnedBucket } from '../../protocol/wire/frames.ts';
+import { Database } from '../../storage/cluster/database.ts';
+import { readJson, writeFileAtomic } from '../../storage/files/atomic-file.ts';
+import type { Layout } from '../../storage/layout.ts';
+import { SharedFiles } from '../../storage/shared-files/shared-files.ts';
+import { bucketOfSubject, nameOf, type Subject } from '../../storage/shared-files/subjects.ts';
+import type { ExchangeHandler } from '../edge/edge.ts';
+import type { Places } from '../http/access/places.ts';
+import { Calls } from './calls/calls.ts';
+import { Owners } from './calls/owners.ts';
+import { Directory, type Epoch } from './directory.ts';
+import { shareKeys } from './keys.ts';
+import { Membership } from './membership.ts';
+import type { ClusterSettings } from './settings.ts';
+import { checkStart } from './start-checks.ts';
+
+type NodeOptions = { settings: ClusterSettings; version: string; layout: Layout; log: Logger };
+
+/** The parts of the gateway that a node moves between buckets. */
+export type Hosted = {
+  /** Begins to serve what was fetched. */
+  serve(subjects: readonly Subject[]): Promise<void>;
+  /** Ends what goes on for them, and forgets them; what is under way may end first if there is time. */
+  release(subjects: readonly Subject[], isUrgent: boolean): Promise<void>;
+  /** What is served of these buckets. */
+  in(bucket: number): Subject[];
+  /** As `Tree.own`. */
+  own(buckets: OwnedBucket[]): Promise<void>;
+};
+
+export class ClusterNode {
+  readonly #options: NodeOptions;
+  readonly #database: Database;
+  readonly #pool: pg.Pool;
+  readonly #files: SharedFiles;
+  readonly #membership: Membership;
+  readonly #owners: Owners;
+  /** What the writers may write. */
+  readonly #writable = new Map<number, number>();
+  /** What requests are answered for. */
+  readonly #served = new Set<number>();
+  /** The last work on each bucket that is busy. */
+  readonly #turns = new Map<number, Promise<void>>();
+  #owning: Promise<void> | null = null;
+  #hosted: Hosted | null = null;
+  #calls: Calls | null = null;
+
+  private constructor(options: NodeOptions, database: Database, instance: string, previous: string | null) {
+    const { settings, layout, log, version } = options;
+    const { node: name, address } = settings;
+    this.#options = options;
+    this.#database = database;
+    this.#pool = new pg.Pool({ connectionString: settings.urls[0], max: 4 });
+    this.#files = new SharedFiles(layout, this.#pool);
+    this.#membership = new Membership({
+      directory: new Directory(database),
+      node: { name, instance, address, version },
+      previous,
+      quiesce: (bucket) => this.#leave(bucket, false),
+      log,
+    });
+    this.#owners = new Owners(name, {
+      ownerOf: (bucket) => {
+        const { owner, epoch } = this.#membership.ownerOf(bucket);
+        const node = this.#membership.nodes.find((one) => one.name === owner);
+        return node === undefined ? undefined : { node: node.name, address: node.address, epoch };
+      },
+      isServed: (bucket) => this.#served.has(bucket) && this.#membership.epochOf(bucket) !== null,
+    });
+  }
+
+  /** Checks the database and makes the keys those of the cluster. Rejects with `ConfigError`. */
+  static async open(options: NodeOptions): Promise<ClusterNode> {
+    const { settings, layout, log } = options;
+    const database = new Database(settings.urls);
+    try {
+      const warnings = await checkStart(database, { name: settings.node, address: settings.address });
+      for (const warning of warnings) log.warn(warning);
+      await shareKeys(database, settings.secret, layout);
+      const previous = await previousRun(layout.node);
+      const instance = randomUUID();
+      await writeFileAtomic(layout.node, `${JSON.stringify({ instance })}\n`);
+      return new ClusterNode(options, database, instance, previous);
+    } catch (error) {
+      await database.close();
+      throw error;
+    }
+  }
+
+  get pageLog(): { url: string; node: string } {
+    const { urls, node } = this.#options.settings;
+    return { url: urls[0] as string, node };
+  }
+
+  /** Joins the cluster, and resolves when what it got at once is served. Rejects as `Membership.start` does. */
+  async begin(hosted: Hosted): Promise<void> {
+    this.#hosted = hosted;
+    this.#membership
+      .on('owned', (buckets) => this.#take(buckets))
+      .on('lost', (buckets) => {
+        for (const bucket of buckets) void this.#leave(bucket, true);
+      });
+    await this.#membership.start();
+    await Promise.all(this.#turns.values());
+  }
+
+  /** Answers at this node, or has another one answer. */
+  handler(places: Places | null, next: ExchangeHandler): ExchangeHandler {
+    const calls = new Calls({
+      owners: this.#owners,
+      secret: this.#options.settings.secret,
+      places,
+      store: (files) => this.store(files),
+      next,
+    });
+    this.#calls = calls;
+    return calls.handle;
+  }
+
+  /** Resolves when the database of the cluster has the files of a subject. Rejects as `SharedFiles.store` does. */
+  store(subject: Subject): Promise<void> {
+    // Of a bucket that is not this node's any more it is refused.
+    return this.#files.store(subject, this.#writable.get(bucketOfSubject(subject)) ?? 0);
+  }
+
+  /** Hands over what it has for up to `drainMs`, and leaves; what is left then is taken over at once. */
+  async stop(drainMs: number): Promise<void> {
+    const ended = new AbortController();
+    const timer = wait(drainMs, undefined, { signal: ended.signal }).catch(() => {});
+    await Promise.race([this.#membership.drain(), timer]);
+    ended.abort();
+    await this.#membership.leave().catch((error: Error) => {
+      this.#options.log.warn(
+        { err: error },
+        'The cluster could not be told that this node ends; it notices in seconds.',
+      );
+    });
+    await Promise.all(this.#turns.values());
+    this.#calls?.close();
+  }
+
+  /** After the writers have ended. */
+  async close(): Promise<void> {
+    await this.#pool.end();
+    await this.#database.close();
+  }
+
+  #take(buckets: readonly Epoch[]): void {
+    for (const { bucket, epoch } of buckets) this.#writable.set(bucket, epoch);
+    void this.#own();
+    const stored = this.#subjectsIn(buckets);
+    for (const { bucket, epoch } of buckets) this.#inTurn(bucket, async () => this.#serve(bucket, epoch, await stored));
+  }
+
+  async #serve(bucket: number, epoch: number, stored: ReadonlyMap<number, Subject[]>): Promise<void> {
+    const isOurs = (): boolean => this.#membership.epochOf(bucket) === epoch;
+    const subjects: Subject[] = [];
+    for (const subject of stored.get(bucket) ?? []) {
+      const isFetched = await this.#persist(
+        isOurs,
+        () => this.#files.fetch(subject),
+        `${nameOf(subject)} cannot be fetched.`,
+      );
+      if (isFetched) subjects.push(subject);
+    }
+    if (!isOurs()) return;
+    if (subjects.length > 0) await this.#hosted?.serve(subjects);
+    if (isOurs()) this.#served.add(bucket);
+  }
+
+  /** Resolves when the node has nothing of the bucket under way. */
+  #leave(bucket: number, isUrgent: boolean): Promise<void> {
+    this.#served.delete(bucket);
+    if (isUrgent) this.#writable.delete(bucket);
+    return this.#inTurn(bucket, async () => {
+      this.#served.delete(bucket);
+      const subjects = this.#hosted?.in(bucket) ?? [];
+      if (subjects.length > 0) await this.#hosted?.release(subjects, isUrgent);
+      this.#writable.delete(bucket);
+      await this.#own();
+    });
+  }
+
+  async #subjectsIn(buckets: readonly Epoch[]): Promise<Map<number, Subject[]>> {
+    const found = new Map<number, Subject[]>();
+    const ofAny = (): boolean => buckets.some(({ bucket, epoch }) => this.#membership.epochOf(bucket) === epoch);
+    await this.#persist(
+      ofAny,
+      async () => {
+        for (const subject of await this.#files.subjectsIn(buckets.map(({ bucket }) => bucket))) {
+          const bucket = bucketOfSubject(subject);
+          found.set(bucket, [...(found.get(bucket) ?? []), subject]);
+        }
+      },
+      'What is in the buckets of this node cannot be read.',
+    );
+    return found;
+  }
+
+  /** Tries again as long as it makes sense; false where it did not succeed. Only what is damaged is given up at once. */
+  async #persist(makesSense: () => boolean, work: () => Promise<void>, message: string): Promise<boolean> {
+    while (makesSense()) {
+      try {
+        await work();
+        return true;
+      } catch (error) {
+        this.#options.log.error({ err: error }, message);
+        if ((error as { code?: string }).code === 'STORE_DAMAGED') return false;
+        await wait(LIMITS.nodeMovingLookMs);
+      }
+    }
+    return false;
+  }
+
+  /** Changes of one turn of the event loop are told together. */
+  #own(): Promise<void> {
+    this.#owning ??= Promise.resolve().then(() => {
+      this.#owning = null;
+      return this.#hosted?.own([...this.#writable]);
+    });
+    return this.#owning;
+  }
+
+  #inTurn(bucket: number, work: () => Promise<void>): Promise<void> {
+    const done = (this.#turns.get(bucket) ?? Promise.resolve()).then(work).catch((error: unknown) => {
+      this.#options.log.error({ err: error, bucket }, 'A bucket of the cluster could not be served or let go of.');
+    });
+    this.#turns.set(bucket, done);
+    void done.then(() => {
+      if (this.#turns.get(bucket) === done) this.#turns.delete(bucket);
+    });
+    return done;
+  }
+}
+
+/** The run of the same data directory before this one; null where none is known. */
+async function previousRun(file: string): Promise<string | null> {
+  const run = (await readJson(file, null)) as { instance?: unknown } | null | undefined;
+  return typeof run?.instance === 'string' ? run.instance : null;
+}

@@ -1,0 +1,103 @@
+/** Holds back answers that may show what the log of pages has not (specification, "Log of pages"). */
+import { existsSync } from 'node:fs';
+import { LIMITS } from '../../protocol/limits.ts';
+import { isSameState, StateReader } from '../../storage/wal-index.ts';
+
+/** A way to the writer of one database. */
+export type Confirmation = {
+  /** Resolves when the log has what the database has at the call; rejects with `STORAGE_UNAVAILABLE` when it will not have it. */
+  confirm(): Promise<unknown>;
+  end(): void;
+};
+
+export type ReadGateOptions = {
+  /** The database of an app or draft. */
+  file(app: string): string;
+  open(app: string): Confirmation;
+};
+
+type Known = {
+  readonly file: string;
+  readonly reader: StateReader;
+  readonly writer: Confirmation;
+  /** A state that the log has. */
+  confirmed: Uint8Array | null;
+  /** The question that is under way, and the one that begins after it. */
+  asking: Promise<void>;
+  next: Promise<void> | null;
+};
+
+export class ReadGate {
+  readonly #options: ReadGateOptions;
+  /** The one that was used first comes first. */
+  readonly #known = new Map<string, Known>();
+  #reads = 0;
+
+  constructor(options: ReadGateOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Null when the log has everything that a handler can have read until now. Else it resolves when that is so, or rejects with
+   * `STORAGE_UNAVAILABLE`.
+   */
+  settled(app: string): Promise<void> | null {
+    const known = this.#known.get(app) ?? this.#open(app);
+    const state = this.#stateOf(known);
+    // Without a file nothing was read.
+    if (state === null ? !existsSync(known.file) : isSameState(known.confirmed, state)) return null;
+    known.next ??= known.asking.then(() => this.#ask(known));
+    return known.next;
+  }
+
+  /** The log has a commit that led to this state. */
+  committed(app: string, state: Uint8Array | null): void {
+    const known = this.#known.get(app);
+    if (known !== undefined && state !== null) known.confirmed = Uint8Array.from(state);
+  }
+
+  /** There are other files now, or the app is not here any more. */
+  forget(app: string): void {
+    const known = this.#known.get(app);
+    if (known === undefined) return;
+    this.#known.delete(app);
+    known.reader.close();
+    known.writer.end();
+  }
+
+  close(): void {
+    for (const app of [...this.#known.keys()]) this.forget(app);
+  }
+
+  #ask(known: Known): Promise<void> {
+    known.next = null;
+    const state = this.#stateOf(known);
+    const before = state === null ? null : Uint8Array.from(state);
+    const answered = known.writer.confirm().then(() => {
+      known.confirmed = before;
+    });
+    known.asking = answered.catch(() => {});
+    return answered;
+  }
+
+  /** Each time anew: the handler may have read later than whoever asked before in this turn of the event loop. */
+  #stateOf({ reader }: Known): Uint8Array | null {
+    return reader.read(++this.#reads);
+  }
+
+  #open(app: string): Known {
+    const [oldest] = this.#known.keys();
+    if (this.#known.size >= LIMITS.histories && oldest !== undefined) this.forget(oldest);
+    const file = this.#options.file(app);
+    const known = {
+      file,
+      reader: new StateReader(file),
+      writer: this.#options.open(app),
+      confirmed: null,
+      asking: Promise.resolve(),
+      next: null,
+    };
+    this.#known.set(app, known);
+    return known;
+  }
+}
