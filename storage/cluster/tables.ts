@@ -7,6 +7,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { LOG_TABLES } from '../replication/log-tables.ts';
 import { FILE_TABLES } from '../shared-files/tables.ts';
+import { APP_TABLES } from './app-directory.ts';
 import type { Database } from './database.ts';
 
 /**
@@ -25,6 +26,7 @@ export const TABLE_STEPS: readonly string[] = [
      draining boolean NOT NULL DEFAULT false
    );`,
   FILE_TABLES,
+  APP_TABLES,
   // Sealed with the secret of the cluster.
   'CREATE TABLE IF NOT EXISTS svc.keys (name text PRIMARY KEY, sealed bytea NOT NULL);',
 ];

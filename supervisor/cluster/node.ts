@@ -158,7 +158,8 @@ export class ClusterNode {
     for (const { bucket, epoch } of buckets) this.#writable.set(bucket, epoch);
     void this.#own();
     const stored = this.#subjectsIn(buckets);
-    for (const { bucket, epoch } of buckets) this.#inTurn(bucket, async () => this.#serve(bucket, epoch, await stored));
+    for (const { bucket, epoch } of buckets)
+      void this.#inTurn(bucket, async () => this.#serve(bucket, epoch, await stored));
   }
 
   async #serve(bucket: number, epoch: number, stored: ReadonlyMap<number, Subject[]>): Promise<void> {

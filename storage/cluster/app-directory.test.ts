@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { bucketOf } from '../../protocol/buckets.ts';
+import { database, whyNoPostgres } from '../../testing/postgres.ts';
+import { AppDirectory } from './app-directory.ts';
+import { Database } from './database.ts';
+import { prepareTables } from './tables.ts';
+
+const skip = whyNoPostgres() ?? false;
+
+test('the apps of a bucket are listed as its owner put them, removed ones too, and nobody else puts any', {
+  skip,
+}, async (t) => {
+  const db = new Database([await database()]);
+  t.after(() => db.close());
+  await prepareTables(db);
+  const buckets = ['notes', 'todos'].map((id) => bucketOf(id));
+  await db.rows(`UPDATE svc.buckets SET owner = 'one', epoch = 3 WHERE bucket = ANY ($1)`, [buckets]);
+  const apps = new AppDirectory(db, (bucket) => (buckets.includes(bucket) ? 3 : undefined));
+  await apps.put({ id: 'notes', registeredAt: 1_700_000_000_123, maker: null });
+  await apps.put({ id: 'todos', registeredAt: 5, maker: 'p_1' });
+  await apps.put({ id: 'notes', registeredAt: null, maker: null });
+  assert.deepEqual(await apps.in(buckets), [
+    { id: 'notes', registeredAt: null, maker: null },
+    { id: 'todos', registeredAt: 5, maker: 'p_1' },
+  ]);
+  assert.deepEqual(await apps.in([bucketOf('todos')]), [{ id: 'todos', registeredAt: 5, maker: 'p_1' }]);
+  assert.deepEqual(await apps.in([bucketOf('others')]), []);
+  const unavailable = { code: 'STORAGE_UNAVAILABLE', message: /Another node of the cluster has/ };
+  await assert.rejects(apps.put({ id: 'others', registeredAt: 1, maker: null }), unavailable);
+  await db.rows('UPDATE svc.buckets SET epoch = 4 WHERE bucket = $1', [bucketOf('todos')]);
+  await assert.rejects(apps.put({ id: 'todos', registeredAt: 6, maker: null }), unavailable);
+  assert.equal((await apps.in(buckets))[1]?.registeredAt, 5);
+});

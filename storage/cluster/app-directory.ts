@@ -1,0 +1,57 @@
+/**
+ * Keeps which apps a cluster has, for the node that takes over a bucket and for questions about all (specification, "Files in the
+ * cluster"). Each change says in which epoch its node owns the bucket.
+ */
+import { bucketOf } from '../../protocol/buckets.ts';
+import { SvcError } from '../../protocol/errors.ts';
+import type { Database } from './database.ts';
+
+/**
+ * `registeredAt` in milliseconds since the epoch; null for an app that was removed, whose id another one may have now. `maker` is the id
+ * of the person who made it, null for none.
+ */
+export type ListedApp = { readonly id: string; readonly registeredAt: number | null; readonly maker: string | null };
+
+export const APP_TABLES = `
+CREATE TABLE IF NOT EXISTS svc.apps (
+  bucket integer NOT NULL,
+  id text PRIMARY KEY,
+  registered_at bigint,
+  maker text
+);
+CREATE INDEX IF NOT EXISTS apps_of_bucket ON svc.apps (bucket);`;
+
+// A change of the owner waits for the end of the statement, or comes first and the statement then finds another epoch.
+const PUT = `
+  WITH owned AS (SELECT FROM svc.buckets WHERE bucket = $1 AND epoch = $2 FOR SHARE)
+  INSERT INTO svc.apps (bucket, id, registered_at, maker) SELECT $1, $3, $4, $5 FROM owned
+  ON CONFLICT (id) DO UPDATE SET registered_at = excluded.registered_at, maker = excluded.maker
+  RETURNING 1`;
+
+export class AppDirectory {
+  readonly #database: Database;
+  readonly #epochOf: (bucket: number) => number | undefined;
+
+  /** `epochOf` is the epoch in which this node owns a bucket. */
+  constructor(database: Database, epochOf: (bucket: number) => number | undefined) {
+    this.#database = database;
+    this.#epochOf = epochOf;
+  }
+
+  /** Those of these buckets. */
+  async in(buckets: readonly number[]): Promise<ListedApp[]> {
+    return this.#database.rows<ListedApp>(
+      `SELECT id, registered_at::float8 AS "registeredAt", maker FROM svc.apps WHERE bucket = ANY ($1) ORDER BY id COLLATE "C"`,
+      [buckets],
+    );
+  }
+
+  /** Durable once it resolves. Rejects with `STORAGE_UNAVAILABLE` where another node has the bucket of the app, and as `Database.rows` does. */
+  async put({ id, registeredAt, maker }: ListedApp): Promise<void> {
+    const bucket = bucketOf(id);
+    const epoch = this.#epochOf(bucket);
+    const rows = epoch === undefined ? [] : await this.#database.rows(PUT, [bucket, epoch, id, registeredAt, maker]);
+    if (rows.length === 0)
+      throw new SvcError('STORAGE_UNAVAILABLE', `Another node of the cluster has ${id}. Try again.`);
+  }
+}
