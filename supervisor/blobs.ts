@@ -36,6 +36,8 @@ type BlobsOptions = {
   log: Logger;
   /** `blobQuotaMb` of the app or draft; undefined when its manifest has none. */
   quotaMb(key: string): Promise<number | undefined>;
+  /** In a cluster: resolves when the other nodes would find what the app keeps. A route waits for that itself. */
+  share?(key: string): Promise<void>;
 };
 
 /**
@@ -120,9 +122,10 @@ export class Blobs {
 
   readonly keep: KeepBlob = async (key, verb, name, content) => {
     try {
-      if (verb === 'put') return { ok: true, value: await this.store(key, Readable.from(piecesOf(content)), name) };
-      await this.remove(key, name);
-      return { ok: true, value: true };
+      const value = verb === 'put' ? await this.store(key, Readable.from(piecesOf(content)), name) : true;
+      if (verb === 'delete') await this.remove(key, name);
+      await this.#options.share?.(key);
+      return { ok: true, value };
     } catch (error) {
       if (error instanceof SvcError && error.code === 'UNKNOWN_BLOB') return { ok: true, value: false };
       return { ok: false, value: toSvcError(error, this.#options.log).toBody() };

@@ -183,7 +183,12 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       if (workspace === undefined) return (await registry.state(key)).active?.blobQuotaMb;
       return (await scopes(workspace).of(appOfKey(key)).code()).version?.blobQuotaMb;
     };
-    const blobs: Blobs = new Blobs({ layout, log, quotaMb });
+    const blobs: Blobs = new Blobs({
+      layout,
+      log,
+      quotaMb,
+      share: async (key) => cluster?.store({ kind: 'app', id: appOfKey(key) }),
+    });
     const clock = host.simulation?.clock ?? systemClock;
     const links = new NoticeLinks(config, host.listening);
     const notices: Notices = new Notices({

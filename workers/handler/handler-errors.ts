@@ -3,6 +3,7 @@ import { damageCode, type ErrorBody, isDiskFault, isDiskFull, SvcError } from '.
 import { whyTerminated } from '../../protocol/http/network-errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Redactor } from '../../protocol/text/redactor.ts';
+import { DbError } from '../../protocol/wire/db-client.ts';
 import type { SourcePositions } from './source-positions.ts';
 
 const { stringify } = JSON;
@@ -40,13 +41,18 @@ export class HandlerErrors {
     this.#roots = [...roots].sort((a, b) => b.length - a.length);
   }
 
-  /** `HANDLER_ERROR` with the thrown message; the body of a gateway's error; the gateway's words for a full or broken disk; the codes of lost and damaged data. */
+  /**
+   * `HANDLER_ERROR` with the thrown message; the body of a gateway's error; the gateway's words for a full or broken disk; the codes of
+   * lost and damaged data, and of data that the log of a cluster does not take.
+   */
   toBody(thrown: unknown): ErrorBody {
     if (safely(() => thrown instanceof SvcError, false)) return this.#redactor.value((thrown as SvcError).toBody());
     if (safely(() => isDiskFull(thrown), false)) return DISK_FULL;
     const message = this.message(thrown);
     const damage = safely(() => damageCode(thrown), undefined);
     if (damage !== undefined) return { code: damage, message };
+    if (safely(() => thrown instanceof DbError && thrown.code === 'STORAGE_UNAVAILABLE', false))
+      return { code: 'STORAGE_UNAVAILABLE', message };
     if (!safely(() => isDiskFault(thrown), false)) return { code: 'HANDLER_ERROR', message };
     return {
       code: 'INTERNAL',
