@@ -146,8 +146,7 @@ export const LIMITS = {
   writerRetryMs: 50, // how often a client looks for a writer that is being replaced
   writerLostTries: 3, // how often a statement of the gateway's own is repeated after the writer died with it
   logAnswerMs: 2 * SECOND, // how long the log of pages may take for one answer, before the connection is given up
-  logBytesPerMs: 4 * KiB, // it has longer for a large answer or question
-  logReaders: 4, // connections of a writer for opening databases
+  logReaders: 4, // connections of a writer for opening databases and folding their logs
   logPatienceMs: 5 * SECOND, // how long a group of commits is offered to a log that does not answer
   logGroupBytes: 16 * MiB, // pages of several databases in one transaction of the log
   logBytes: 16 * MiB, // entries of one database in the log, after which they are folded into its snapshot
@@ -579,6 +578,7 @@ export const LIMITS = {
   nodeLeaseMarginMs: 200, // so much earlier the node itself takes it as ended: clocks do not run equally fast
   nodeLookMs: 1 * SECOND, // between two renewals, each of which also reads what changed
   nodeMovingLookMs: 200, // the same while buckets are about to change their owner
+  databaseBytesPerMs: 4 * KiB, // the database of a cluster has longer for a question that sends much
   nodeQueryMs: 1 * SECOND, // one question to the database, so that a second one fits into the lease
   nodeKeptMs: DAY, // the row of a node that did not come back
   nodeClockMs: 1 * SECOND, // a node's clock that is further from the database's is told

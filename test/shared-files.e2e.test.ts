@@ -90,7 +90,7 @@ for (const store of ['git', 'tarball'] as const) {
     const layoutOf = (dataDir: string) => new Layout(dataDir, undefined, store === 'git' ? 'code-store' : undefined);
 
     // While it runs, as before the answer to a request.
-    const files = new SharedFiles(layoutOf(one.dataDir), tables.pool);
+    const files = new SharedFiles(layoutOf(one.dataDir), tables);
     const subjects = subjectsIn(filesIn(one.dataDir));
     for (const subject of subjects) await files.store(subject, 1);
     await one.kill();
@@ -104,7 +104,7 @@ for (const store of ['git', 'tarball'] as const) {
       mkdirSync(dirname(join(two.dataDir, path)), { recursive: true, mode: 0o700 });
       copyFileSync(join(one.dataDir, path), join(two.dataDir, path));
     }
-    const fetched = new SharedFiles(layoutOf(two.dataDir), tables.pool);
+    const fetched = new SharedFiles(layoutOf(two.dataDir), tables);
     for (const subject of subjects) await fetched.fetch(subject);
     await two.start();
     assert.deepEqual(await contentOf(two), was);

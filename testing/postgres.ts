@@ -1,7 +1,7 @@
 /** Runs PostgreSQL servers of this machine's own installation for tests and benches, each in a temporary folder. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import pg from 'pg';
@@ -24,6 +24,8 @@ export type Postgres = {
   kill(): Promise<void>;
   /** Starts it again at the same address; resolves when it takes connections. */
   start(): Promise<void>;
+  /** Ends it in order, and starts it as a standby, which is read and takes no writes until `pg_promote()`. */
+  standBy(): Promise<void>;
 };
 
 /** Why no server can be started here; null where one can. With `CI=true` it is null, so that the tests fail instead. */
@@ -84,6 +86,9 @@ export async function postgres(): Promise<Postgres> {
     server = null;
   };
 
+  /** It ends the sessions that are left. */
+  const fast = (pid: number): void => void process.kill(pid, 'SIGINT');
+
   await start();
   await run(urlOf('postgres'), `CREATE DATABASE ${DATABASE}`);
   // A test that fails before it stops the server, or is ended because it takes too long, leaves none behind.
@@ -103,9 +108,13 @@ export async function postgres(): Promise<Postgres> {
       // A backend that is left could still commit and answer.
       await eventually(LONG_MS, () => !children.some(isRunning), 5);
     },
+    standBy: async () => {
+      await end(fast);
+      writeFileSync(join(data, 'standby.signal'), '');
+      await start();
+    },
     stop: async () => {
-      // "Fast": it ends the sessions that are left.
-      await end((pid) => process.kill(pid, 'SIGINT'));
+      await end(fast);
       rmSync(folder, { recursive: true, force: true });
     },
   };

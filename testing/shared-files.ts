@@ -1,9 +1,10 @@
-/** The database of a cluster for tests and benches of shared files: the tables, and a pool that counts what is sent. */
+/** The database of a cluster for tests and benches of shared files: the tables, and a client that counts what is sent. */
 import pg from 'pg';
-import { Database } from '../storage/cluster/database.ts';
+import { Database, type Session } from '../storage/cluster/database.ts';
 import { prepareTables } from '../storage/cluster/tables.ts';
 
-export class FileTables {
+export class FileTables extends Database {
+  /** For what a test itself asks and changes. */
   readonly pool: pg.Pool;
   /** Statements since the start. */
   statements = 0;
@@ -11,28 +12,32 @@ export class FileTables {
   bytes = 0;
 
   private constructor(url: string) {
-    this.pool = new pg.Pool({ connectionString: url, max: 8 });
+    super([url], { connections: 8, answerMs: 60_000 });
+    this.pool = new pg.Pool({ connectionString: url });
     this.pool.on('error', () => {});
-    // Each statement of a pool passes a client.
-    this.pool.on('connect', (client) => {
-      client.on('error', () => {});
-      const { query } = client;
-      client.query = ((...given: Parameters<typeof query>) => {
-        this.statements += 1;
-        for (const value of [given[1] ?? []].flat() as unknown[])
-          if (Buffer.isBuffer(value)) this.bytes += value.length;
-        return Reflect.apply(query, client, given);
-      }) as typeof query;
-    });
   }
 
   /** With all buckets in epoch 1. */
   static async make(url: string): Promise<FileTables> {
     const tables = new FileTables(url);
-    const database = new Database([url]);
-    await prepareTables(database).finally(() => database.close());
+    await prepareTables(tables);
     await tables.pool.query('UPDATE svc.buckets SET epoch = 1');
     return tables;
+  }
+
+  override rows<T>(...asked: Parameters<Session['rows']>): Promise<T[]> {
+    this.#count(asked);
+    return super.rows<T>(...asked);
+  }
+
+  override transaction<T>(work: (session: Session) => Promise<T>, mode?: string): Promise<T> {
+    return super.transaction((session) => {
+      const rows = <R>(...asked: Parameters<Session['rows']>): Promise<R[]> => {
+        this.#count(asked);
+        return session.rows<R>(...asked);
+      };
+      return work({ rows });
+    }, mode);
   }
 
   async count(what: string): Promise<number> {
@@ -40,7 +45,12 @@ export class FileTables {
     return rows[0].count;
   }
 
-  async close(): Promise<void> {
-    await this.pool.end();
+  override async close(): Promise<void> {
+    await Promise.all([super.close(), this.pool.end()]);
+  }
+
+  #count([, values = []]: Parameters<Session['rows']>): void {
+    this.statements += 1;
+    for (const value of values) if (Buffer.isBuffer(value)) this.bytes += value.length;
   }
 }

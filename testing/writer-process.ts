@@ -16,7 +16,7 @@ export class WriterProcess {
   readonly committed: string[] = [];
   readonly #key = randomBytes(32);
   readonly #supervisorSocket: string;
-  readonly #pageLog: { url: string; node: string } | undefined;
+  readonly #pageLog: { urls: string[]; node: string } | undefined;
   readonly #links: Link[] = [];
   readonly #server = createServer((socket) => {
     const onFrame = (frame: unknown[]): void => {
@@ -33,7 +33,7 @@ export class WriterProcess {
   #child: ChildProcess | null = null;
 
   /** `folder` is for its sockets. With `pageLog` it keeps its databases in the log of a cluster. */
-  constructor(folder: string, pageLog?: { url: string; node: string }) {
+  constructor(folder: string, pageLog?: { urls: string[]; node: string }) {
     this.folder = folder;
     this.#pageLog = pageLog;
     this.socket = join(folder, 'writer.sock');

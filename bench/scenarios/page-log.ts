@@ -1,9 +1,9 @@
 /** Durable writes through the log of pages, beside plain PostgreSQL with one `INSERT` a commit, on one server in turns. */
 import { join } from 'node:path';
 import pg from 'pg';
+import { LIMITS } from '../../protocol/limits.ts';
 import { Database } from '../../storage/cluster/database.ts';
 import { prepareTables } from '../../storage/cluster/tables.ts';
-import { Connection } from '../../storage/replication/connection.ts';
 import { PageLog } from '../../storage/replication/page-log.ts';
 import { Shipper } from '../../storage/replication/shipper.ts';
 import { WalPages } from '../../storage/replication/wal-pages.ts';
@@ -41,10 +41,11 @@ async function run(context: Context): Promise<Finding[]> {
   }
   const server = await postgres();
   const connections = Array.from({ length: CLIENTS }, () => new pg.Client({ connectionString: server.url }));
-  const log = new PageLog(server.url, NODE);
+  const db = new Database([server.url], { answerMs: LIMITS.logAnswerMs });
+  const log = new PageLog(db, NODE);
   try {
     await Promise.all(connections.map((client) => client.connect()));
-    await prepare(server.url);
+    await prepare(db);
     const shippers = { one: new Shipper(log), many: new Shipper(log) };
     const one = new App(context.newFolder(), 'one', shippers.one);
     const many = Array.from({ length: CLIENTS }, (_, n) => new App(context.newFolder(), `app-${n}`, shippers.many));
@@ -68,20 +69,15 @@ async function run(context: Context): Promise<Finding[]> {
       }),
     ];
   } finally {
-    await Promise.all([log.close(), ...connections.map((client) => client.end())]);
+    await Promise.all([db.close(), ...connections.map((client) => client.end())]);
     await server.stop();
   }
 }
 
-async function prepare(url: string): Promise<void> {
-  const tables = new Database([url]);
-  await prepareTables(tables).finally(() => tables.close());
-  const connection = new Connection(url);
-  await connection.use(async (client) => {
-    await client.query('UPDATE svc.buckets SET owner = $1, epoch = 1', [NODE]);
-    await client.query('CREATE TABLE notes (id bigserial PRIMARY KEY, title text, body text)');
-  });
-  await connection.close();
+async function prepare(db: Database): Promise<void> {
+  await prepareTables(db);
+  await db.rows('UPDATE svc.buckets SET owner = $1, epoch = 1', [NODE]);
+  await db.rows('CREATE TABLE notes (id bigserial PRIMARY KEY, title text, body text)');
 }
 
 function insert(client: pg.Client): Promise<unknown> {

@@ -39,7 +39,7 @@ async function measure(context: Context, count: number): Promise<Finding[]> {
   const tables = await FileTables.make(await database());
   const node = (): { shared: SharedFiles; code: string } => {
     const layout = new Layout(context.newFolder());
-    return { shared: new SharedFiles(layout, tables.pool), code: layout.app(APP.id).versionsDir };
+    return { shared: new SharedFiles(layout, tables), code: layout.app(APP.id).versionsDir };
   };
   try {
     const { shared, code } = node();

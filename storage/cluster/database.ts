@@ -1,78 +1,239 @@
-/** Asks the database of a cluster, and goes to the next of its addresses when one is away or takes no writes. */
-import pg from 'pg';
+/**
+ * Asks the PostgreSQL database of a cluster: over connections that are made anew when they fail, at the next of its addresses when one
+ * is away or takes no writes, with a deadline for each answer. The driver is loaded with the first question.
+ */
+import type pg from 'pg';
+import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 
-/** Of connections and servers that end or let nobody in, and of a standby (25006). */
+/** Of connections and servers that end or let nobody in, and of one that takes no writes (25006). */
 const AWAY = /^(?:08...|28...|3D000|53...|57P0[1-5]|25006)$/;
 /** One for renewals, one for changes of owners, which may wait for a lock, and one for what is asked by people. */
 const CONNECTIONS = 3;
 
-export class Database {
-  /** Questions since the start. */
+/** `name`: it is planned once in each connection. `answerMs`: it may take as long. */
+export type Statement = { text: string; name?: string; answerMs?: number };
+
+/** Asks one statement after the other: within one transaction, or each by itself. */
+export type Session = {
+  /** Rejects with `STORAGE_UNAVAILABLE`, whose cause is the driver's error. */
+  rows<T>(statement: string | Statement, values?: unknown[]): Promise<T[]>;
+};
+
+type Turn = { take(): void; reject(error: unknown): void };
+
+export class Database implements Session {
+  /** Questions since the start; a transaction is one. */
   questions = 0;
   readonly urls: readonly string[];
-  readonly #pools: readonly pg.Pool[];
+  readonly #answerMs: number;
+  readonly #connections: number;
+  /** How many more may work at once. */
+  #free: number;
+  readonly #turns: Turn[] = [];
+  readonly #idle: Connection[] = [];
   #current = 0;
+  /** Connections that `close` has taken. */
+  #taken = 0;
 
-  /** `urls` are those of one database, at least one: a primary and the standbys that may become it. Connects when it is asked. */
-  constructor(urls: readonly string[]) {
+  /**
+   * `urls` are those of one database, at least one: a primary and the standbys that may become it. So many connections work at once,
+   * who needs another one waits; a statement may take `answerMs`, and longer by the bytes that it sends.
+   */
+  constructor(
+    urls: readonly string[],
+    { connections = CONNECTIONS, answerMs = LIMITS.nodeQueryMs }: { connections?: number; answerMs?: number } = {},
+  ) {
     this.urls = urls;
-    this.#pools = urls.map((connectionString) => {
-      const pool = new pg.Pool({
-        connectionString,
-        max: CONNECTIONS,
-        connectionTimeoutMillis: LIMITS.nodeQueryMs,
-        query_timeout: LIMITS.nodeQueryMs,
-        keepAlive: true,
-      });
-      // Of a connection that nobody uses; whoever asks next gets another one.
-      pool.on('error', () => {});
-      return pool;
+    this.#connections = connections;
+    this.#free = connections;
+    this.#answerMs = answerMs;
+  }
+
+  rows<T>(statement: string | Statement, values?: unknown[]): Promise<T[]> {
+    return this.#use((connection) => connection.rows<T>(statement, values));
+  }
+
+  /** One transaction; `mode` is what its BEGIN says of it. Rejects, with nothing done, as `work` and as statements do. */
+  transaction<T>(work: (session: Session) => Promise<T>, mode = ''): Promise<T> {
+    return this.#use(async (connection) => {
+      await connection.rows(`BEGIN ${mode}`);
+      const result = await work(connection);
+      await connection.rows('COMMIT');
+      return result;
     });
   }
 
-  /** The rows of one statement. Rejects as `pg` does; the next question goes to the next address if this one is away. */
-  async rows<T>(text: string, values: unknown[] = []): Promise<T[]> {
-    return this.#at(async (pool) => (await pool.query(text, values)).rows as T[]);
+  /** Ends all connections, when what is asked was answered; what is asked later is rejected. */
+  async close(): Promise<void> {
+    const taken = () => void this.#taken++;
+    while (this.#taken < this.#connections) await this.#turn().then(taken, () => {});
+    for (const turn of this.#turns.splice(0)) turn.reject(closed());
+    await Promise.all(this.#idle.splice(0).map((connection) => connection.end()));
   }
 
-  /** One transaction on one connection. Rejects, with nothing done, if `work` does. */
-  async transaction<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
-    return this.#at(async (pool) => {
-      const client = await pool.connect();
+  async #use<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
+    this.questions++;
+    await this.#turn();
+    try {
+      const connection = this.#idle.pop() ?? (await this.#connect());
       try {
-        await client.query('BEGIN');
-        const result = await work(client);
-        await client.query('COMMIT');
-        client.release();
+        const result = await work(connection);
+        if (!connection.isEnded) this.#idle.push(connection);
         return result;
       } catch (error) {
-        // The end of its connection ends the transaction.
-        client.release(true);
+        // With its connection an open transaction ends.
+        void connection.end();
+        if (isAway(error)) this.#leave(connection.address);
         throw error;
       }
-    });
-  }
-
-  /** Asks the next address from now on: the one of now turned out to be a standby. */
-  next(): void {
-    this.#current = (this.#current + 1) % this.#pools.length;
-  }
-
-  /** Ends all connections, when what is asked was answered. */
-  async close(): Promise<void> {
-    await Promise.all(this.#pools.map((pool) => pool.end()));
-  }
-
-  async #at<T>(ask: (pool: pg.Pool) => Promise<T>): Promise<T> {
-    const at = this.#current;
-    this.questions++;
-    try {
-      return await ask(this.#pools[at] as pg.Pool);
-    } catch (error) {
-      const isAway = !(error instanceof pg.DatabaseError) || AWAY.test(error.code ?? '');
-      if (isAway && at === this.#current) this.next();
-      throw error;
+    } finally {
+      const next = this.#turns.shift();
+      if (next === undefined) this.#free++;
+      else next.take();
     }
   }
+
+  async #turn(): Promise<void> {
+    if (this.#taken === this.#connections) throw closed();
+    if (this.#free > 0) this.#free--;
+    else await new Promise<void>((take, reject) => this.#turns.push({ take, reject }));
+  }
+
+  /** At the address of now, or at the next one that can be reached. Those who wait would only try the same again. */
+  async #connect(): Promise<Connection> {
+    const until = performance.now() + this.#answerMs;
+    const faults: string[] = [];
+    do {
+      const address = this.#current;
+      const url = this.urls[address] as string;
+      try {
+        return await Connection.open(url, address, this.#answerMs, (ended) => {
+          const at = this.#idle.indexOf(ended);
+          if (at >= 0) this.#idle.splice(at, 1);
+        });
+      } catch (error) {
+        faults.push(`${withoutPassword(url)}: ${reasonOf(error)}`);
+        this.#leave(address);
+      }
+    } while (faults.length < this.urls.length && performance.now() < until);
+    const error = unavailable(new Error(faults.join('; ')));
+    for (const turn of this.#turns.splice(0)) turn.reject(error);
+    throw error;
+  }
+
+  #leave(address: number): void {
+    if (address === this.#current) this.#current = (address + 1) % this.urls.length;
+  }
+}
+
+class Connection implements Session {
+  /** Its place among the addresses. */
+  readonly address: number;
+  readonly #client: pg.Client;
+  readonly #answerMs: number;
+  /** It cannot be used any more. */
+  isEnded = false;
+  /** After it nothing is asked: a transaction that lacks a statement must not be committed. */
+  #failure: SvcError | null = null;
+
+  private constructor(client: pg.Client, address: number, answerMs: number) {
+    this.#client = client;
+    this.address = address;
+    this.#answerMs = answerMs;
+  }
+
+  /** Rejects as the driver does, and for a standby, which would answer with what is old. `ended` is called when it ends. */
+  static async open(
+    url: string,
+    address: number,
+    answerMs: number,
+    ended: (connection: Connection) => void,
+  ): Promise<Connection> {
+    const { default: driver } = await import('pg');
+    const client = new driver.Client({
+      connectionString: url,
+      application_name: 'svc',
+      connectionTimeoutMillis: answerMs,
+      query_timeout: answerMs,
+      keepAlive: true,
+    });
+    const connection = new Connection(client, address, answerMs);
+    // Without a listener a connection that ends while nobody asks would end the process.
+    client.on('error', () => {});
+    client.on('end', () => {
+      connection.isEnded = true;
+      ended(connection);
+    });
+    try {
+      await client.connect();
+      const { rows } = await client.query<{ standby: boolean }>('SELECT pg_is_in_recovery() AS standby');
+      if (rows[0]?.standby) throw new Error('it is a standby, which takes no writes; name its primary too');
+    } catch (error) {
+      void connection.end();
+      throw error;
+    }
+    return connection;
+  }
+
+  async rows<T>(statement: string | Statement, values: unknown[] = []): Promise<T[]> {
+    if (this.#failure !== null) throw this.#failure;
+    const { answerMs = this.#answerMs, ...query } = typeof statement === 'string' ? { text: statement } : statement;
+    let bytes = 0;
+    for (const value of values) if (Buffer.isBuffer(value)) bytes += value.length;
+    // The driver knows this limit for one query, its types do not.
+    const limited = { ...query, values, query_timeout: answerMs + bytes / LIMITS.databaseBytesPerMs };
+    try {
+      return (await this.#client.query(limited)).rows as T[];
+    } catch (error) {
+      this.#failure = unavailable(error);
+      throw this.#failure;
+    }
+  }
+
+  /** With a statement under way it closes the socket at once. */
+  async end(): Promise<void> {
+    this.isEnded = true;
+    await this.#client.end().catch(() => {});
+  }
+}
+
+/** The five characters by which PostgreSQL tells its errors apart; null for any other error. */
+export function stateOf(error: unknown): string | null {
+  const { code } = ((error instanceof SvcError ? error.cause : error) ?? {}) as { code?: unknown };
+  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) && !code.startsWith('E') ? code : null;
+}
+
+/** Whether the database may not have been asked, or nobody knows what it did: the same may succeed when it is there again. */
+export function isAway(error: unknown): boolean {
+  if (!(error instanceof SvcError) || error.code !== 'STORAGE_UNAVAILABLE' || error.cause === undefined) return false;
+  const state = stateOf(error);
+  return state === null || AWAY.test(state);
+}
+
+/** An address of a database as messages may show it. */
+export function withoutPassword(address: string): string {
+  const shown = new URL(address);
+  shown.password = '';
+  // Parameters may have one as well, and what is after a "#" that was not escaped.
+  shown.search = '';
+  shown.hash = '';
+  return shown.href;
+}
+
+function closed(): SvcError {
+  return unavailable(new Error('this node has closed its connections'));
+}
+
+/** The error for what could not be asked or done. */
+function unavailable(error: unknown): SvcError {
+  const what = stateOf(error) === null ? 'does not answer' : 'answers with an error';
+  const message = `The database of the cluster ${what}: ${reasonOf(error)}. Try again; if it goes on, see whether its PostgreSQL runs.`;
+  return new SvcError('STORAGE_UNAVAILABLE', message, { cause: error });
+}
+
+function reasonOf(error: unknown): string {
+  const { message, code } = error as { message?: string; code?: string };
+  // Of several addresses of a name at once the driver tells only the code.
+  return message || code || String(error);
 }

@@ -2,13 +2,12 @@
  * Makes the tables of a cluster and moves them to the form of this release, while other nodes use them (specification,
  * "Cluster: nodes and buckets").
  */
-import pg from 'pg';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { LOG_TABLES } from '../replication/log-tables.ts';
 import { FILE_TABLES } from '../shared-files/tables.ts';
 import { APP_TABLES } from './app-directory.ts';
-import type { Database } from './database.ts';
+import { type Database, stateOf } from './database.ts';
 
 /**
  * In order; the version of the tables is the number of steps that were made. A step runs in a transaction of its own, does no
@@ -42,7 +41,7 @@ const START = `
 
 /**
  * Makes the steps that are missing. With none missing it needs no right to make tables. Throws `DATA_FORMAT` when a newer release
- * made more of them, and as `pg` does.
+ * made more of them, and as the database does.
  */
 export async function prepareTables(database: Database, steps: readonly string[] = TABLE_STEPS): Promise<void> {
   let version = await versionOf(database);
@@ -60,15 +59,14 @@ async function versionOf(database: Database): Promise<number> {
 
 /** Makes the first step that is missing, unless another node just did; answers the version that the tables have then. */
 async function nextStep(database: Database, steps: readonly string[]): Promise<number> {
-  return database.transaction(async (client) => {
-    const run = (text: string) =>
-      client.query<{ version: number }>({ text, query_timeout: LIMITS.tablesStepMs } as pg.QueryConfig);
+  return database.transaction(async (session) => {
+    const run = (text: string) => session.rows<{ version: number }>({ text, answerMs: LIMITS.tablesStepMs });
     await run(LOCK);
     // Whoever uses a table waits behind a change that waits for it.
     await run(`SET LOCAL lock_timeout = ${LIMITS.tablesLockMs}`);
     await run(START);
-    const { rows } = await run('SELECT version FROM svc.meta');
-    const version = rows[0]?.version ?? 0;
+    const [found] = await run('SELECT version FROM svc.meta');
+    const version = found?.version ?? 0;
     const step = steps[version];
     if (step === undefined) return version;
     await run(step);
@@ -82,8 +80,7 @@ async function patiently<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
-      if (!(error instanceof pg.DatabaseError) || !BUSY.has(error.code ?? '') || tries >= LIMITS.tablesTries)
-        throw error;
+      if (!BUSY.has(stateOf(error) ?? '') || tries >= LIMITS.tablesTries) throw error;
     }
   }
 }

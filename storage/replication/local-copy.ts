@@ -5,11 +5,11 @@
 import { copyFileSync, existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import type pg from 'pg';
+import type { Database, Session } from '../cluster/database.ts';
 import { renameDurable } from '../files/atomic-file.ts';
 import { type Mark, MarkWriter, readMark, removeMark } from './mark.ts';
 import type { PageSet } from './page-set.ts';
-import { entryAt, type Head, logAfter, reading, snapshotHead, snapshotPages } from './snapshot.ts';
+import { entryAt, type Head, logAfter, snapshotHead, snapshotPages } from './snapshot.ts';
 import { NO_LOG, readLog, type WalPlace } from './wal-pages.ts';
 
 /** What the log has of a database; `bytes` and `entries` are since its snapshot. Seq 0 where it has nothing yet. */
@@ -25,15 +25,15 @@ export type Copy = { end: LogEnd; how: 'kept' | 'forward' | 'fetched' | 'new' };
  * A mark that is older than the file is right as well: no checkpoint passes what the log has, so the file has nothing that the log lacks,
  * and entries that it has already do no harm, being whole pages. So what counts is only what the write-ahead log has after the mark.
  */
-export function openCopy(client: pg.ClientBase, database: string, file: string): Promise<Copy> {
-  return reading(client, async () => {
-    const snapshot = await snapshotHead(client, database);
-    const local = await usableCopy(client, database, file, snapshot);
+export function openCopy(database: Database, name: string, file: string): Promise<Copy> {
+  return database.transaction(async (session) => {
+    const snapshot = await snapshotHead(session, name);
+    const local = await usableCopy(session, name, file, snapshot);
     const fresh = new FreshFile(file);
     try {
-      if (local === null) for await (const set of snapshotPages(client, database)) await fresh.apply(set);
+      if (local === null) for await (const set of snapshotPages(session, name)) await fresh.apply(set);
       else if (local.isAhead) await fresh.begin(local.mark.place);
-      const end = await bringForward(client, database, snapshot, fresh, local?.mark ?? null);
+      const end = await bringForward(session, name, snapshot, fresh, local?.mark ?? null);
       if (end.seq === 0) {
         if (readMark(file) !== null) setAside(file);
         return { end, how: 'new' };
@@ -44,12 +44,12 @@ export function openCopy(client: pg.ClientBase, database: string, file: string):
     } finally {
       await fresh.discard();
     }
-  });
+  }, 'ISOLATION LEVEL REPEATABLE READ READ ONLY');
 }
 
 /** The mark of a copy that is at an entry of the snapshot's end or of the log; null where the copy is of no use. */
 async function usableCopy(
-  client: pg.ClientBase,
+  session: Session,
   database: string,
   file: string,
   snapshot: Head | null,
@@ -58,21 +58,21 @@ async function usableCopy(
   if (mark === null || !existsSync(file)) return null;
   const state = localState(file, mark.place);
   if (state === null) return null;
-  const known = mark.seq === snapshot?.seq ? snapshot : await entryAt(client, database, mark.seq);
+  const known = mark.seq === snapshot?.seq ? snapshot : await entryAt(session, database, mark.seq);
   if (known?.epoch !== mark.epoch || known.checksum !== mark.checksum) return null;
   return { mark, isAhead: state === 'ahead' };
 }
 
 /** Applies the entries that a copy at `mark` lacks, or that a snapshot does. Answers what the log has. */
 async function bringForward(
-  client: pg.ClientBase,
+  session: Session,
   database: string,
   snapshot: Head | null,
   fresh: FreshFile,
   mark: Mark | null,
 ): Promise<LogEnd> {
   const end: LogEnd = { seq: 0, epoch: 0, checksum: 0, ...snapshot, bytes: 0, entries: 0 };
-  for await (const { head, bytes, set } of logAfter(client, database, end.seq)) {
+  for await (const { head, bytes, set } of logAfter(session, database, end.seq)) {
     Object.assign(end, head);
     end.bytes += bytes;
     end.entries++;

@@ -9,6 +9,7 @@ import pg from 'pg';
 import { bucketOf } from '../../protocol/buckets.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { database, postgres, whyNoPostgres } from '../../testing/postgres.ts';
+import { eventually, LIMIT_MS } from '../../testing/waiting.ts';
 import { Database } from '../cluster/database.ts';
 import { prepareTables } from '../cluster/tables.ts';
 import { openSqlite } from '../sqlite.ts';
@@ -40,19 +41,27 @@ async function connected(url: string): Promise<pg.Client> {
   return client;
 }
 
-/** Tables, with this node as the owner of all buckets in epoch 1. */
-async function cluster(url: string, node = 'a', epoch = 1): Promise<pg.Client> {
-  const client = await connected(url);
-  const tables = new Database([url]);
-  await prepareTables(tables).finally(() => tables.close());
-  await client.query('UPDATE svc.buckets SET owner = $1, epoch = $2', [node, epoch]);
-  return client;
+function databaseAt(url: string): Database {
+  const db = new Database([url], { answerMs: LIMITS.logAnswerMs });
+  opened.push({ end: () => db.close() });
+  return db;
+}
+
+/** Tables, with node `a` as the owner of all buckets in epoch 1. */
+async function cluster(url: string): Promise<Database> {
+  const db = databaseAt(url);
+  await prepareTables(db);
+  await db.rows(`UPDATE svc.buckets SET owner = 'a', epoch = 1`);
+  return db;
+}
+
+/** Statements that wait for a lock. */
+async function waiting(db: Database): Promise<number> {
+  return (await db.rows(`SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'`)).length;
 }
 
 function pageLog(url: string): PageLog {
-  const log = new PageLog(url, 'a');
-  opened.push({ end: () => log.close() });
-  return log;
+  return new PageLog(databaseAt(url), 'a');
 }
 
 /** A database whose commits are shipped as a writer ships them. */
@@ -117,13 +126,13 @@ const ROWS = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WH
 
 test('what is fetched equals the database, by its log, by its snapshot and by both', { skip }, async () => {
   const url = await database();
-  const client = await cluster(url);
+  const db = await cluster(url);
   const log = pageLog(url);
   const shipper = new Shipper(log);
   const subject = new Subject('todos');
   const same = async (): Promise<void> => {
     const file = newFile();
-    const { end, how } = await openCopy(client, 'todos', file);
+    const { end, how } = await openCopy(db, 'todos', file);
     assert.deepEqual([how, end.seq], ['fetched', subject.position.seq]);
     assert.ok(vacuumed(file).equals(vacuumed(subject.file)));
     assert.equal(openSqlite(file).pragma('integrity_check', { simple: true }), 'ok');
@@ -131,9 +140,9 @@ test('what is fetched equals the database, by its log, by its snapshot and by bo
   await subject.commit(shipper, 'CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)');
   for (let n = 0; n < 20; n++) await subject.commit(shipper, ROWS);
   await same();
-  const taken = await fold(client, 'todos', { node: 'a', epoch: 1 });
+  const taken = await fold(db, 'todos', { node: 'a', epoch: 1 });
   assert.equal(taken.entries, subject.position.entries);
-  assert.equal((await client.query('SELECT count(*)::int AS n FROM svc.log')).rows[0].n, 0);
+  assert.equal((await db.rows<{ n: number }>('SELECT count(*)::int AS n FROM svc.log'))[0]?.n, 0);
   await same();
   // Smaller, then larger again, with checkpoints and a log that begins anew between.
   await subject.commit(shipper, 'DELETE FROM notes WHERE id > 300');
@@ -141,7 +150,7 @@ test('what is fetched equals the database, by its log, by its snapshot and by bo
   subject.db.pragma('wal_checkpoint(PASSIVE)');
   await subject.commit(shipper, ROWS);
   await same();
-  await fold(client, 'todos', { node: 'a', epoch: 1 });
+  await fold(db, 'todos', { node: 'a', epoch: 1 });
   await subject.commit(shipper, 'UPDATE notes SET text = upper(text) WHERE id % 7 = 0');
   await same();
   subject.close();
@@ -149,7 +158,7 @@ test('what is fetched equals the database, by its log, by its snapshot and by bo
 
 test('commits of many databases share transactions, each page in its last version', { skip }, async () => {
   const url = await database();
-  const client = await cluster(url);
+  const db = await cluster(url);
   const log = pageLog(url);
   const shipper = new Shipper(log);
   const subjects = Array.from({ length: 8 }, (_, n) => new Subject(`app-${n}`));
@@ -161,7 +170,7 @@ test('commits of many databases share transactions, each page in its last versio
   assert.ok(shipper.counters.groups <= 3, `${shipper.counters.groups} transactions`);
   for (const { file, position } of subjects) {
     const copy = newFile();
-    await openCopy(client, position.database, copy);
+    await openCopy(db, position.database, copy);
     assert.ok(vacuumed(copy).equals(vacuumed(file)));
   }
   for (const subject of subjects) subject.close();
@@ -171,7 +180,7 @@ test('an entry of another owner, of an old epoch or after another entry is fence
   skip,
 }, async () => {
   const url = await database();
-  const client = await cluster(url);
+  const db = await cluster(url);
   const log = pageLog(url);
   const sets = [encodePages({ pageBytes: 4096, size: 1, pages: new Map([[1, Buffer.alloc(4096, 'x')]]) })];
   const entry = (name: string, more: Partial<Entry> = {}): Entry => ({
@@ -181,13 +190,13 @@ test('an entry of another owner, of an old epoch or after another entry is fence
     sets,
     ...more,
   });
-  await client.query(`UPDATE svc.buckets SET owner = 'b' WHERE bucket = $1`, [bucketOf('theirs')]);
+  await db.rows(`UPDATE svc.buckets SET owner = 'b' WHERE bucket = $1`, [bucketOf('theirs')]);
   const entries = [entry('theirs'), entry('mine'), entry('old', { epoch: 0 }), entry('gap', { before: 1 })];
   assert.deepEqual(await log.append(entries), ['fenced', 'stored', 'fenced', 'fenced']);
   // The same again is another's, unless it says what it stands on.
   assert.deepEqual(await log.append([entry('mine')]), ['fenced']);
   assert.deepEqual(await log.append([entry('mine', { before: 1 })]), ['stored']);
-  assert.deepEqual((await client.query('SELECT database, seq::int FROM svc.log ORDER BY seq')).rows, [
+  assert.deepEqual(await db.rows<{ n: number }>('SELECT database, seq::int FROM svc.log ORDER BY seq'), [
     { database: 'mine', seq: 1 },
     { database: 'mine', seq: 2 },
   ]);
@@ -197,7 +206,7 @@ test('a change of owner waits for the transaction under way, which is stored, an
   skip,
 }, async () => {
   const url = await database();
-  const client = await cluster(url);
+  const db = await cluster(url);
   const other = await connected(url);
   const log = pageLog(url);
   const sets = [encodePages({ pageBytes: 4096, size: 1, pages: new Map([[1, Buffer.alloc(4096, 'x')]]) })];
@@ -205,18 +214,15 @@ test('a change of owner waits for the transaction under way, which is stored, an
   await other.query(`UPDATE svc.buckets SET owner = 'b', epoch = 2 WHERE bucket = $1`, [bucketOf('todos')]);
   const appended = log.append([{ database: 'todos', epoch: 1, before: 0, sets }]);
   // It waits for the lock of the change.
-  for (let waits = 0; waits === 0; )
-    waits = (await client.query(`SELECT count(*)::int AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock'`))
-      .rows[0].n;
+  assert.ok(await eventually(LIMIT_MS, async () => (await waiting(db)) === 1, 5));
   await other.query('COMMIT');
   assert.deepEqual(await appended, ['fenced']);
-  await assert.rejects(fold(client, 'todos', { node: 'a', epoch: 1 }), /another owner or epoch/);
-  await client.query('ROLLBACK');
+  await assert.rejects(fold(db, 'todos', { node: 'a', epoch: 1 }), /another owner or epoch/);
 });
 
 test('a copy is kept, brought forward, or dropped where it is ahead', { skip }, async () => {
   const url = await database();
-  const client = await cluster(url);
+  const db = await cluster(url);
   const log = pageLog(url);
   const shipper = new Shipper(log);
   const subject = new Subject('todos');
@@ -224,7 +230,7 @@ test('a copy is kept, brought forward, or dropped where it is ahead', { skip }, 
   for (let n = 0; n < 5; n++) await subject.commit(shipper, ROWS);
   const whole = vacuumed(subject.file);
   const kept = crashed(subject.file);
-  assert.equal((await openCopy(client, 'todos', kept)).how, 'kept');
+  assert.equal((await openCopy(db, 'todos', kept)).how, 'kept');
   assert.ok(vacuumed(kept).equals(whole));
 
   // Committed here, and never sent: as after a kill between the two.
@@ -232,44 +238,44 @@ test('a copy is kept, brought forward, or dropped where it is ahead', { skip }, 
   const ahead = crashed(subject.file);
   const twin = crashed(subject.file);
   assert.ok((readLog(ahead)?.frames ?? 0) > (readMark(ahead)?.place.frames ?? 0));
-  assert.equal((await openCopy(client, 'todos', ahead)).how, 'forward');
+  assert.equal((await openCopy(db, 'todos', ahead)).how, 'forward');
   assert.ok(vacuumed(ahead).equals(whole));
-  assert.equal((await openCopy(client, 'todos', ahead)).how, 'kept');
+  assert.equal((await openCopy(db, 'todos', ahead)).how, 'kept');
 
   // It was sent after all, and more came.
   await subject.commit(shipper, ROWS);
   const later = vacuumed(subject.file);
   for (const file of [twin, kept]) {
-    assert.equal((await openCopy(client, 'todos', file)).how, 'forward');
+    assert.equal((await openCopy(db, 'todos', file)).how, 'forward');
     assert.ok(vacuumed(file).equals(later));
     assert.equal(readMark(file)?.seq, subject.position.seq);
   }
 
   // Where the log begins after the copy, or the copy lost what its mark says, it is fetched.
   const old = crashed(ahead);
-  await fold(client, 'todos', { node: 'a', epoch: 1 });
+  await fold(db, 'todos', { node: 'a', epoch: 1 });
   const cut = crashed(subject.file);
   rmSync(`${cut}-wal`);
   const unmarked = crashed(subject.file);
   rmSync(`${unmarked}-mark`);
   for (const file of [old, cut, unmarked]) {
-    assert.equal((await openCopy(client, 'todos', file)).how, 'fetched');
+    assert.equal((await openCopy(db, 'todos', file)).how, 'fetched');
     assert.ok(vacuumed(file).equals(later));
   }
 
   // Removed and made again by another: an entry of the same seq is another one.
   const stranger = crashed(subject.file);
-  await client.query('DELETE FROM svc.snapshots');
+  await db.rows('DELETE FROM svc.snapshots');
   const set: PageSet = { pageBytes: 4096, size: 1, pages: new Map([[1, readFileSync(kept).subarray(0, 4096)]]) };
-  await client.query('INSERT INTO svc.log (bucket, database, epoch, seq, frames) VALUES ($1, $2, 1, $3, $4)', [
+  await db.rows('INSERT INTO svc.log (bucket, database, epoch, seq, frames) VALUES ($1, $2, 1, $3, $4)', [
     bucketOf('todos'),
     'todos',
     subject.position.seq,
     encodePages(set),
   ]);
-  assert.equal((await openCopy(client, 'todos', stranger)).how, 'fetched');
-  await client.query('DELETE FROM svc.log');
-  assert.equal((await openCopy(client, 'todos', stranger)).how, 'new');
+  assert.equal((await openCopy(db, 'todos', stranger)).how, 'fetched');
+  await db.rows('DELETE FROM svc.log');
+  assert.equal((await openCopy(db, 'todos', stranger)).how, 'new');
   assert.ok(!existsSync(stranger));
   // Whoever has lost the log still has the copy.
   const aside = readdirSync(folder).find((name) => name.startsWith(`${basename(stranger)}.removed-`));
@@ -283,7 +289,7 @@ test('a database that is killed and started again has each entry once; while it 
   skip,
 }, async () => {
   const server = await postgres();
-  let client = await cluster(server.url);
+  const db = await cluster(server.url);
   const log = pageLog(server.url);
   const shipper = new Shipper(log);
   const subject = new Subject('todos');
@@ -293,9 +299,8 @@ test('a database that is killed and started again has each entry once; while it 
   await server.kill();
   await server.start();
   await Promise.all(commits);
-  client = await connected(server.url);
   const copy = newFile();
-  await openCopy(client, 'todos', copy);
+  await openCopy(db, 'todos', copy);
   assert.ok(vacuumed(copy).equals(vacuumed(subject.file)));
 
   await server.kill();
@@ -304,15 +309,14 @@ test('a database that is killed and started again has each entry once; while it 
   await server.start();
   // This copy stands on what the log lacks.
   await assert.rejects(subject.commit(shipper, ROWS), { code: 'STORAGE_UNAVAILABLE' });
-  client = await connected(server.url);
-  assert.equal((await openCopy(client, 'todos', copy)).end.seq, readMark(subject.file)?.seq);
+  assert.equal((await openCopy(db, 'todos', copy)).end.seq, readMark(subject.file)?.seq);
   subject.close();
   await server.stop();
 });
 
 test('an answer that is lost after its commit is found out', { skip }, async () => {
   const url = await database();
-  const client = await cluster(url);
+  const db = await cluster(url);
   const log = pageLog(url);
   const set = (fill: string) =>
     encodePages({ pageBytes: 4096, size: 1, pages: new Map([[1, Buffer.alloc(4096, fill)]]) });
@@ -323,18 +327,16 @@ test('an answer that is lost after its commit is found out', { skip }, async () 
   await lock.query('BEGIN');
   await lock.query('SELECT 1 FROM svc.buckets WHERE bucket = $1 FOR UPDATE', [bucketOf('todos')]);
   const appended = log.append([entry(1)]);
-  for (let tries = 0; tries < 2; )
-    tries = (await client.query(`SELECT count(*)::int AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock'`))
-      .rows[0].n;
+  assert.ok(await eventually(LIMIT_MS, async () => (await waiting(db)) === 2, 5));
   await lock.query('COMMIT');
   assert.deepEqual(await appended, ['stored']);
-  assert.equal((await client.query('SELECT count(*)::int AS n FROM svc.log')).rows[0].n, 2);
+  assert.equal((await db.rows<{ n: number }>('SELECT count(*)::int AS n FROM svc.log'))[0]?.n, 2);
   assert.ok(LIMITS.logPatienceMs > 2 * LIMITS.logAnswerMs);
 });
 
 test('an entry that is larger than a statement is stored as a whole, or not at all', { skip }, async () => {
   const url = await database();
-  const client = await cluster(url);
+  const db = await cluster(url);
   const log = pageLog(url);
   const shipper = new Shipper(log);
   const subject = new Subject('todos');
@@ -342,16 +344,16 @@ test('an entry that is larger than a statement is stored as a whole, or not at a
   await subject.commit(shipper, `BEGIN; ${large}; COMMIT`);
   assert.ok(subject.position.bytes > 2 * LIMITS.logGroupBytes);
   const file = newFile();
-  await openCopy(client, 'todos', file);
+  await openCopy(db, 'todos', file);
   assert.ok(vacuumed(file).equals(vacuumed(subject.file)));
   const stored = subject.position.seq;
-  await client.query(`UPDATE svc.buckets SET epoch = 2`);
+  await db.rows(`UPDATE svc.buckets SET epoch = 2`);
   await assert.rejects(
     subject.commit(shipper, 'DELETE FROM notes; INSERT INTO notes VALUES (hex(randomblob(20000000)))'),
     {
       code: 'STORAGE_UNAVAILABLE',
     },
   );
-  assert.equal((await openCopy(client, 'todos', file)).end.seq, stored);
+  assert.equal((await openCopy(db, 'todos', file)).end.seq, stored);
   subject.close();
 });

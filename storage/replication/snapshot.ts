@@ -2,9 +2,9 @@
  * Folds the log of a database into its snapshot, and reads both. A snapshot is the database in pieces of `LIMITS.snapshotPages` pages:
  * what the log has not touched since stays as it is.
  */
-import type pg from 'pg';
 import { bucketOf } from '../../protocol/buckets.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { Database, Session } from '../cluster/database.ts';
 import { addPages, checksumOf, decodePages, dropBeyond, encodeDeflated, type PageSet } from './page-set.ts';
 
 /** An entry's seq, with what tells it from another one of that seq: after the database was removed and made again, say. */
@@ -20,17 +20,9 @@ const LOG_ROWS = 512;
 type LogRow = { seq: string; epoch: string; frames: Buffer };
 type SnapshotRow = { piece: number; seq: string; epoch: string; checksum: string; pages: Buffer };
 
-/** Reads within a transaction that sees one state; `work` must not write. */
-export async function reading<T>(client: pg.ClientBase, work: () => Promise<T>): Promise<T> {
-  await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
-  const result = await work();
-  await client.query('COMMIT');
-  return result;
-}
-
 /** The entry up to which the snapshot goes; null where there is none. */
-export async function snapshotHead(client: pg.ClientBase, database: string): Promise<Head | null> {
-  const { rows } = await client.query<SnapshotRow>(
+export async function snapshotHead(session: Session, database: string): Promise<Head | null> {
+  const rows = await session.rows<SnapshotRow>(
     'SELECT seq, epoch, checksum FROM svc.snapshots WHERE bucket = $1 AND database = $2 AND piece = 0',
     [bucketOf(database), database],
   );
@@ -39,8 +31,8 @@ export async function snapshotHead(client: pg.ClientBase, database: string): Pro
 }
 
 /** The entry of this seq that is in the log; null where there is none. */
-export async function entryAt(client: pg.ClientBase, database: string, seq: number): Promise<Head | null> {
-  const { rows } = await client.query<LogRow>(
+export async function entryAt(session: Session, database: string, seq: number): Promise<Head | null> {
+  const rows = await session.rows<LogRow>(
     'SELECT seq, epoch, frames FROM svc.log WHERE bucket = $1 AND database = $2 AND seq = $3',
     [bucketOf(database), database, seq],
   );
@@ -48,9 +40,9 @@ export async function entryAt(client: pg.ClientBase, database: string, seq: numb
 }
 
 /** All pages of the snapshot. */
-export async function* snapshotPages(client: pg.ClientBase, database: string): AsyncGenerator<PageSet> {
+export async function* snapshotPages(session: Session, database: string): AsyncGenerator<PageSet> {
   for (let piece = -1; ; ) {
-    const { rows } = await client.query<SnapshotRow>(
+    const rows = await session.rows<SnapshotRow>(
       `SELECT piece, pages FROM svc.snapshots WHERE bucket = $1 AND database = $2 AND piece > $3 ORDER BY piece LIMIT ${PIECES}`,
       [bucketOf(database), database, piece],
     );
@@ -62,12 +54,12 @@ export async function* snapshotPages(client: pg.ClientBase, database: string): A
 
 /** The entries of the log after a seq, in order. */
 export async function* logAfter(
-  client: pg.ClientBase,
+  session: Session,
   database: string,
   after: number,
 ): AsyncGenerator<{ head: Head; bytes: number; set: PageSet }> {
   for (let seq = after; ; ) {
-    const { rows } = await client.query<LogRow>(
+    const rows = await session.rows<LogRow>(
       `SELECT seq, epoch, frames FROM (
          SELECT seq, epoch, frames, sum(length(frames)) OVER (ORDER BY seq) - length(frames) AS before
          FROM svc.log WHERE bucket = $1 AND database = $2 AND seq > $3 ORDER BY seq LIMIT ${LOG_ROWS}
@@ -88,44 +80,48 @@ function headOf({ seq, epoch, frames }: LogRow): Head {
  * Moves entries of the log into the snapshot, in one transaction, which fails when the bucket gets another owner or epoch than this
  * meanwhile. It takes the oldest ones, as many as it can hold in memory. Answers what is gone from the log.
  */
-export async function fold(
-  client: pg.ClientBase,
-  database: string,
+export function fold(
+  database: Database,
+  name: string,
   { node, epoch }: { node: string; epoch: number },
 ): Promise<{ bytes: number; entries: number }> {
+  return database.transaction(async (session) => {
+    const taken = await foldIn(session, name);
+    // In this isolation it fails when the row was changed since the first statement.
+    const owned = await session.rows(
+      'SELECT 1 FROM svc.buckets WHERE bucket = $1 AND owner = $2 AND epoch = $3 FOR SHARE',
+      [bucketOf(name), node, epoch],
+    );
+    if (owned.length === 0) throw new Error(`The bucket of ${name} has another owner or epoch.`);
+    return taken;
+  }, 'ISOLATION LEVEL REPEATABLE READ');
+}
+
+async function foldIn(session: Session, database: string): Promise<{ bytes: number; entries: number }> {
   const bucket = bucketOf(database);
-  await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ');
-  const before = await snapshotHead(client, database);
+  const before = await snapshotHead(session, database);
   const taken = { bytes: 0, entries: 0 };
   const merged: PageSet = { pageBytes: 0, size: 0, pages: new Map() };
   let head: Head | null = null;
-  for await (const entry of logAfter(client, database, before?.seq ?? 0)) {
+  for await (const entry of logAfter(session, database, before?.seq ?? 0)) {
     addPages(merged, entry.set);
     head = entry.head;
     taken.bytes += entry.bytes;
     taken.entries++;
     if (merged.pages.size * merged.pageBytes >= FOLD_BYTES) break;
   }
-  if (head !== null) {
-    for (const [piece, pages] of inPieces(merged)) await storePiece(client, database, piece, pages, head);
-    await client.query('DELETE FROM svc.snapshots WHERE bucket = $1 AND database = $2 AND piece > $3', [
-      bucket,
-      database,
-      pieceOf(merged.size),
-    ]);
-    await client.query('DELETE FROM svc.log WHERE bucket = $1 AND database = $2 AND seq <= $3', [
-      bucket,
-      database,
-      head.seq,
-    ]);
-  }
-  // In this isolation it fails when the row was changed since the first statement.
-  const { rows } = await client.query(
-    'SELECT 1 FROM svc.buckets WHERE bucket = $1 AND owner = $2 AND epoch = $3 FOR SHARE',
-    [bucket, node, epoch],
-  );
-  if (rows.length === 0) throw new Error(`The bucket of ${database} has another owner or epoch.`);
-  await client.query('COMMIT');
+  if (head === null) return taken;
+  for (const [piece, pages] of inPieces(merged)) await storePiece(session, database, piece, pages, head);
+  await session.rows('DELETE FROM svc.snapshots WHERE bucket = $1 AND database = $2 AND piece > $3', [
+    bucket,
+    database,
+    pieceOf(merged.size),
+  ]);
+  await session.rows('DELETE FROM svc.log WHERE bucket = $1 AND database = $2 AND seq <= $3', [
+    bucket,
+    database,
+    head.seq,
+  ]);
   return taken;
 }
 
@@ -149,21 +145,21 @@ function inPieces({ pageBytes, size, pages }: PageSet): Map<number, PageSet> {
 }
 
 async function storePiece(
-  client: pg.ClientBase,
+  session: Session,
   database: string,
   piece: number,
   changed: PageSet,
   { seq, epoch, checksum }: Head,
 ): Promise<void> {
   const bucket = bucketOf(database);
-  const { rows } = await client.query<SnapshotRow>(
+  const rows = await session.rows<SnapshotRow>(
     'SELECT pages FROM svc.snapshots WHERE bucket = $1 AND database = $2 AND piece = $3',
     [bucket, database, piece],
   );
   const whole: PageSet = rows[0] === undefined ? { ...changed, pages: new Map() } : decodePages(rows[0].pages);
   addPages(whole, changed);
   dropBeyond(whole);
-  await client.query(
+  await session.rows(
     `INSERT INTO svc.snapshots (bucket, database, piece, seq, epoch, checksum, pages) VALUES ($1, $2, $3, $4, $5, $6, $7)
      ON CONFLICT (bucket, database, piece) DO UPDATE SET seq = $4, epoch = $5, checksum = $6, pages = $7`,
     [bucket, database, piece, seq, epoch, checksum, await encodeDeflated(whole)],

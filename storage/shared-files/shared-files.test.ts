@@ -61,7 +61,7 @@ function node(tables: FileTables, dataDir = join(folder, `node-${++nodes}`)) {
     writeFileSync(to, content);
     chmodSync(to, mode);
   };
-  return { dataDir, layout, files: new SharedFiles(layout, tables.pool), put };
+  return { dataDir, layout, files: new SharedFiles(layout, tables), put };
 }
 
 /** Everything below the folder: kinds, permissions, contents, times of files and what links lead to. */
@@ -166,7 +166,7 @@ test('a node with its apps and its git store elsewhere gets the same, and its li
   await one.files.store(NOTES, 1);
   const place = join(folder, `elsewhere-${++nodes}`);
   const layout = new Layout(join(place, 'data'), join(place, 'disk/apps'), join(place, 'store'));
-  await new SharedFiles(layout, tables.pool).fetch(NOTES);
+  await new SharedFiles(layout, tables).fetch(NOTES);
   assert.equal(readFileSync(join(place, 'disk/apps/notes/versions/v1/app.json'), 'utf8'), '{"id":"notes"}');
   assert.equal(
     realpathSync(join(place, 'disk/apps/notes/versions/v1')),
@@ -174,7 +174,7 @@ test('a node with its apps and its git store elsewhere gets the same, and its li
   );
   assert.equal(readFileSync(join(place, 'data/journal/notes.json'), 'utf8'), '{}');
   // On the tarball store there is no place for the code.
-  const bare = new SharedFiles(new Layout(join(place, 'bare')), tables.pool);
+  const bare = new SharedFiles(new Layout(join(place, 'bare')), tables);
   await assert.rejects(bare.fetch(NOTES), { code: 'NO_GIT_STORE' });
 });
 
@@ -439,7 +439,7 @@ test('a fetch that is killed at any step is done by the next one', { skip }, asy
   one.put('apps/notes/settings.json', 'new');
   for (let n = 0; n < 5; n++) two.put(`apps/notes/_chat/w${n}.jsonl`, 'old');
   await one.files.store(NOTES, 1);
-  const { connectionString: url } = (tables.pool as unknown as { options: { connectionString: string } }).options;
+  const [url] = tables.urls;
   const steps = [
     ['rename', 1],
     ['rename', 8],
@@ -466,7 +466,6 @@ test('a fetch that is killed at any step is done by the next one', { skip }, asy
 const FETCH = `
   import promises from 'node:fs/promises';
   import { syncBuiltinESMExports } from 'node:module';
-  import pg from 'pg';
   const { URL_OF, DATA, STEP, TIMES } = process.env;
   let left = Number(TIMES);
   const step = promises[STEP];
@@ -478,8 +477,8 @@ const FETCH = `
   syncBuiltinESMExports();
   const { Layout } = await import('./storage/layout.ts');
   const { SharedFiles } = await import('./storage/shared-files/shared-files.ts');
-  const pool = new pg.Pool({ connectionString: URL_OF });
-  await new SharedFiles(new Layout(DATA, undefined, 'code-store'), pool).fetch({ kind: 'app', id: 'notes' });
+  const { Database } = await import('./storage/cluster/database.ts');
+  await new SharedFiles(new Layout(DATA, undefined, 'code-store'), new Database([URL_OF])).fetch({ kind: 'app', id: 'notes' });
   process.exit(0);
 `;
 
@@ -549,8 +548,6 @@ test('what a database that is gone does not confirm is STORAGE_UNAVAILABLE, and 
   await one.files.store(NOTES, 1);
   one.put('apps/notes/settings.json', '{"colour":"red"}');
   await server.kill();
-  // Its processes end by themselves, once they see that the first one did.
-  assert.ok(await eventually(LIMIT_MS, () => tables.pool.totalCount === 0));
   await assert.rejects(
     one.files.store(NOTES, 1),
     (error) => !(error instanceof Fenced) && (error as { code?: string }).code === 'STORAGE_UNAVAILABLE',
@@ -582,11 +579,11 @@ test('a store whose connection is lost says so, and what is done of it later doe
 
   // As if a server did the lost statement after all: it brings a file that is gone by now.
   one.put('apps/notes/_chat/w2.jsonl');
-  await new SharedFiles(one.layout, tables.pool).store(NOTES, 1);
+  await new SharedFiles(one.layout, tables).store(NOTES, 1);
   rmSync(join(one.dataDir, 'apps/notes/_chat/w2.jsonl'));
   await one.files.store(NOTES, 1);
   one.put('apps/notes/_chat/w3.jsonl');
-  await new SharedFiles(one.layout, tables.pool).store(NOTES, 1);
+  await new SharedFiles(one.layout, tables).store(NOTES, 1);
   rmSync(join(one.dataDir, 'apps/notes/_chat/w3.jsonl'));
   one.put('apps/notes/_chat/w4.jsonl');
   await one.files.store(NOTES, 1);

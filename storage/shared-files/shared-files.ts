@@ -2,11 +2,10 @@
  * Keeps the files of apps, workspaces and the git store in the database of a cluster, so that another node can go on with them as after
  * a crash (specification, "Files in the cluster"). What was stored is there as it was on the disk at one moment.
  */
-import type pg from 'pg';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { Database } from '../cluster/database.ts';
 import type { Layout } from '../layout.ts';
-import { unavailable } from '../replication/connection.ts';
 import { checkEntries, damaged, place } from './placing.ts';
 import { nameOf, Places, type Subject } from './subjects.ts';
 import {
@@ -36,6 +35,16 @@ export class Fenced extends SvcError {
   }
 }
 
+/** Ends a transaction in which the entries were not changed. */
+class NotStored extends Error {
+  readonly outcome: Outcome;
+
+  constructor(outcome: Outcome) {
+    super(outcome);
+    this.outcome = outcome;
+  }
+}
+
 /** What is known of a subject. `stored` is what the database has while its bucket has this epoch; null when that is not known. */
 type Known = { tree: Tree; stored: (Stored & { epoch: number }) | null };
 /** Stores that wait for their turn, and are one. */
@@ -43,7 +52,7 @@ type Next = { epoch: number; done: Promise<void> };
 
 export class SharedFiles {
   readonly #layout: Layout;
-  readonly #pool: Pick<pg.Pool, 'query' | 'connect'>;
+  readonly #database: Database;
   /** By name of the subject; the one that was used last is at the end. */
   readonly #known = new Map<string, Known>();
   /** The last work on each subject that is busy. */
@@ -51,10 +60,10 @@ export class SharedFiles {
   readonly #next = new Map<string, Next>();
   #swept: string | null = null;
 
-  /** The pool limits how long a statement may take; each sends or gets `LIMITS.sharedPieceBytes` and some. */
-  constructor(layout: Layout, pool: Pick<pg.Pool, 'query' | 'connect'>) {
+  /** Each statement sends or gets `LIMITS.sharedPieceBytes` and some. */
+  constructor(layout: Layout, database: Database) {
     this.#layout = layout;
-    this.#pool = pool;
+    this.#database = database;
   }
 
   /**
@@ -83,7 +92,7 @@ export class SharedFiles {
   fetch(subject: Subject): Promise<void> {
     return this.#inTurn(nameOf(subject), async () => {
       const known = this.#knownOf(subject);
-      const { entries: wanted } = await this.#asked(() => readEntries(this.#pool, subject));
+      const { entries: wanted } = await readEntries(this.#database, subject);
       checkEntries(wanted, subject);
       const local = await known.tree.read();
       const places = await Places.of(this.#layout);
@@ -95,7 +104,7 @@ export class SharedFiles {
 
   /** The subjects of these buckets that the database has. Rejects with `STORAGE_UNAVAILABLE`. */
   subjectsIn(buckets: readonly number[]): Promise<Subject[]> {
-    return this.#asked(() => readSubjects(this.#pool, buckets));
+    return readSubjects(this.#database, buckets);
   }
 
   /** Takes the subject out of the database, not from the disk. Rejects as `store` does. */
@@ -108,7 +117,7 @@ export class SharedFiles {
    * the last step of a round over all. Any number of nodes may do this at once, beside everything else.
    */
   async sweep(): Promise<{ removed: number; isRound: boolean }> {
-    const step = await this.#asked(() => sweepContents(this.#pool, this.#swept, LIMITS.sharedSweep));
+    const step = await sweepContents(this.#database, this.#swept, LIMITS.sharedSweep);
     if (step === null) return { removed: 0, isRound: false };
     this.#swept = step.next;
     return { removed: step.removed, isRound: step.next === null };
@@ -131,9 +140,9 @@ export class SharedFiles {
       if (stored?.entries === entries) return;
       // Until it is confirmed, nobody knows what the database has: a statement whose connection is lost may be done later.
       known.stored = null;
-      const before = stored ?? (await this.#asked(() => readEntries(this.#pool, subject)));
+      const before = stored ?? (await readEntries(this.#database, subject));
       // Also when nothing differs: what is done later finds another version then, and changes nothing.
-      const outcome = await this.#asked(() => this.#put(subject, epoch, entries, before)).catch(repeatable);
+      const outcome = await this.#put(subject, epoch, entries, before).catch(repeatable);
       if (outcome === 'fenced') throw new Fenced(subject);
       if (outcome !== 'stored') continue;
       known.stored = { epoch, version: before.version + 1, entries };
@@ -155,41 +164,27 @@ export class SharedFiles {
     if (sorted.reduce((sum, { size }) => sum + size, 0) <= LIMITS.sharedPieceBytes) {
       const pieces = noPieces();
       for (const entry of sorted) for await (const piece of read(places, entry)) add(pieces, piece);
-      return putEntries(this.#pool, subject, epoch, version, difference, pieces);
+      return putEntries(this.#database, subject, epoch, version, difference, pieces);
     }
-    return this.#inTransaction(async (client) => {
-      const there = await keepContents(client, [...files.keys()]);
+    return this.#database.transaction(async (session) => {
+      const there = await keepContents(session, [...files.keys()]);
       let pieces = noPieces();
       let bytes = 0;
       for (const entry of sorted) {
         if (there.has(entry.hash ?? '')) continue;
         for await (const piece of read(places, entry)) {
           if (bytes > 0 && bytes + piece.bytes.length > LIMITS.sharedPieceBytes) {
-            await putPieces(client, pieces);
+            await putPieces(session, pieces);
             [pieces, bytes] = [noPieces(), 0];
           }
           add(pieces, piece);
           bytes += piece.bytes.length;
         }
       }
-      return putEntries(client, subject, epoch, version, difference, pieces);
-    });
-  }
-
-  /** Commits when `work` says that it was stored. */
-  async #inTransaction(work: (client: pg.PoolClient) => Promise<Outcome>): Promise<Outcome> {
-    const client = await this.#pool.connect();
-    try {
-      await client.query('BEGIN');
-      const outcome = await work(client);
-      await client.query(outcome === 'stored' ? 'COMMIT' : 'ROLLBACK');
-      client.release();
+      const outcome = await putEntries(session, subject, epoch, version, difference, pieces);
+      if (outcome !== 'stored') throw new NotStored(outcome);
       return outcome;
-    } catch (error) {
-      // With its connection the transaction ends.
-      client.release(true);
-      throw error;
-    }
+    });
   }
 
   /** Small files are asked for together. */
@@ -198,7 +193,7 @@ export class SharedFiles {
     const asked = async function* (this: SharedFiles, file: Entry): AsyncGenerator<Buffer> {
       const group = groups.get(file.path);
       if (group !== undefined) {
-        group.contents ??= this.#asked(() => readContents(this.#pool, group.hashes));
+        group.contents ??= readContents(this.#database, group.hashes);
         const content = (await group.contents).get(file.hash ?? '');
         group.left -= 1;
         if (group.left === 0) group.contents = undefined;
@@ -207,7 +202,7 @@ export class SharedFiles {
         return;
       }
       for (let at = 0, piece = 0; at < file.size; piece++) {
-        const bytes = await this.#asked(() => readPiece(this.#pool, file.hash ?? '', piece));
+        const bytes = await readPiece(this.#database, file.hash ?? '', piece);
         if (bytes === null || bytes.length === 0)
           throw damaged(subject, file.path, `lacks the piece ${piece} of its content`);
         yield bytes;
@@ -215,19 +210,6 @@ export class SharedFiles {
       }
     };
     return asked.bind(this);
-  }
-
-  /** Answers of the database; what it does not answer is `STORAGE_UNAVAILABLE`. */
-  async #asked<T>(ask: () => Promise<T>): Promise<T> {
-    try {
-      return await ask();
-    } catch (error) {
-      if (error instanceof Changed) throw error;
-      // A file that cannot be read is an error of this node's disk.
-      if ((error as NodeJS.ErrnoException).syscall !== undefined && (error as NodeJS.ErrnoException).path !== undefined)
-        throw error;
-      throw unavailable(error);
-    }
   }
 
   #knownOf(subject: Subject): Known {
@@ -300,6 +282,7 @@ function checkPaths(entries: Entries): void {
 
 /** `late` for what succeeds when it is done again with files and entries as they are then. */
 function repeatable(error: unknown): Outcome {
-  if (error instanceof Changed || hasMet((error as Error).cause)) return 'late';
+  if (error instanceof NotStored) return error.outcome;
+  if (error instanceof Changed || hasMet(error)) return 'late';
   throw error;
 }

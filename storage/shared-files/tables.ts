@@ -1,5 +1,5 @@
 /** Makes and asks the tables of files in the database of a cluster: which entries a subject has, and the contents of files. */
-import type pg from 'pg';
+import { type Session, stateOf } from '../cluster/database.ts';
 import { bucketOfSubject, nameOf, type Subject, subjectOf } from './subjects.ts';
 import type { Entries, Entry } from './tree.ts';
 
@@ -41,7 +41,6 @@ CREATE INDEX IF NOT EXISTS entries_of_content ON svc.entries (hash);`;
 /** Errors of transactions that met another one: the row that was named is gone, or both waited for each other. */
 const MET = new Set(['23503', '40P01']);
 
-export type Queryable = Pick<pg.ClientBase, 'query'>;
 /** Pieces of contents: `bytes` has one after the other. */
 export type Pieces = { hashes: string[]; numbers: number[]; sizes: number[]; bytes: Buffer[] };
 /** The entries of a subject, and the version of that state; 0 for one that was never stored. */
@@ -53,12 +52,12 @@ export type Outcome = 'stored' | 'fenced' | 'late';
 
 /** Whether the same may succeed when it is done again. */
 export function hasMet(error: unknown): boolean {
-  return MET.has((error as { code?: string } | null)?.code ?? '');
+  return MET.has(stateOf(error) ?? '');
 }
 
-export async function readEntries(client: Queryable, subject: Subject): Promise<Stored> {
+export async function readEntries(session: Session, subject: Subject): Promise<Stored> {
   type Row = { [key in keyof Entry]: Entry[key] | null } & { version: string };
-  const { rows } = await client.query<Row>(
+  const rows = await session.rows<Row>(
     `SELECT version, path, kind, mode, size, modified, encode(hash, 'hex') AS hash, target
      FROM svc.subjects LEFT JOIN svc.entries USING (bucket, subject)
      WHERE bucket = $1 AND subject = $2 ORDER BY path COLLATE "C"`,
@@ -74,8 +73,8 @@ export async function readEntries(client: Queryable, subject: Subject): Promise<
 }
 
 /** The subjects of these buckets that were stored. */
-export async function readSubjects(client: Queryable, buckets: readonly number[]): Promise<Subject[]> {
-  const { rows } = await client.query<{ subject: string }>(
+export async function readSubjects(session: Session, buckets: readonly number[]): Promise<Subject[]> {
+  const rows = await session.rows<{ subject: string }>(
     'SELECT subject FROM svc.subjects WHERE bucket = ANY ($1) ORDER BY bucket, subject',
     [buckets],
   );
@@ -87,14 +86,14 @@ export async function readSubjects(client: Queryable, buckets: readonly number[]
  * bucket of the subject has another epoch; a change of the epoch waits for the end of the transaction.
  */
 export async function putEntries(
-  client: Queryable,
+  session: Session,
   subject: Subject,
   epoch: number,
   version: number,
   { gone, put }: Difference,
   pieces: Pieces,
 ): Promise<Outcome> {
-  const { rows } = await client.query<{ fence: number; turn: number }>(
+  const rows = await session.rows<{ fence: number; turn: number }>(
     `WITH fence AS MATERIALIZED (
        SELECT 1 FROM svc.buckets WHERE bucket = $1 AND epoch = $2 FOR SHARE
      ), turn AS (
@@ -133,16 +132,16 @@ export async function putEntries(
   return fence === 0 ? 'fenced' : turn === 0 ? 'late' : 'stored';
 }
 
-export async function putPieces(client: Queryable, pieces: Pieces): Promise<void> {
-  await client.query(
+export async function putPieces(session: Session, pieces: Pieces): Promise<void> {
+  await session.rows(
     `INSERT INTO svc.contents (hash, piece, bytes) ${PIECES(1)} ON CONFLICT DO NOTHING`,
     valuesOf(pieces),
   );
 }
 
 /** Which of the contents the database has; none of those goes before the transaction ends. */
-export async function keepContents(client: Queryable, hashes: string[]): Promise<Set<string>> {
-  const { rows } = await client.query<{ hash: string }>(
+export async function keepContents(session: Session, hashes: string[]): Promise<Set<string>> {
+  const rows = await session.rows<{ hash: string }>(
     `SELECT encode(c.hash, 'hex') AS hash FROM svc.contents c JOIN unnest($1::text[]) AS h (hash) ON c.hash = decode(h.hash, 'hex')
      WHERE c.piece = 0 ORDER BY c.hash FOR KEY SHARE OF c`,
     [hashes],
@@ -151,8 +150,8 @@ export async function keepContents(client: Queryable, hashes: string[]): Promise
 }
 
 /** Whole contents by hash, of those that are there. */
-export async function readContents(client: Queryable, hashes: string[]): Promise<Map<string, Buffer>> {
-  const { rows } = await client.query<{ hash: string; bytes: Buffer }>(
+export async function readContents(session: Session, hashes: string[]): Promise<Map<string, Buffer>> {
+  const rows = await session.rows<{ hash: string; bytes: Buffer }>(
     `SELECT encode(hash, 'hex') AS hash, bytes FROM svc.contents
      WHERE hash = ANY (SELECT decode(h, 'hex') FROM unnest($1::text[]) AS h) ORDER BY hash, piece`,
     [hashes],
@@ -163,8 +162,8 @@ export async function readContents(client: Queryable, hashes: string[]): Promise
 }
 
 /** Null when it is not there. */
-export async function readPiece(client: Queryable, hash: string, piece: number): Promise<Buffer | null> {
-  const { rows } = await client.query<{ bytes: Buffer }>(
+export async function readPiece(session: Session, hash: string, piece: number): Promise<Buffer | null> {
+  const rows = await session.rows<{ bytes: Buffer }>(
     `SELECT bytes FROM svc.contents WHERE hash = decode($1, 'hex') AND piece = $2`,
     [hash, piece],
   );
@@ -177,11 +176,11 @@ export async function readPiece(client: Queryable, hash: string, piece: number):
  * then: the same step is to be done again.
  */
 export async function sweepContents(
-  client: Queryable,
+  session: Session,
   after: string | null,
   limit: number,
 ): Promise<{ removed: number; next: string | null } | null> {
-  const answer = client.query<{ removed: number; looked: number; last: string | null }>(
+  const answer = session.rows<{ removed: number; looked: number; last: string | null }>(
     `WITH looked AS MATERIALIZED (
        SELECT hash FROM svc.contents WHERE piece = 0 AND hash > decode($1, 'hex') ORDER BY hash LIMIT $2
      ), unused AS MATERIALIZED (
@@ -200,8 +199,7 @@ export async function sweepContents(
     throw error;
   });
   if (found === null) return null;
-  const { rows } = found;
-  const { removed = 0, looked = 0, last = null } = rows[0] ?? {};
+  const { removed = 0, looked = 0, last = null } = found[0] ?? {};
   return { removed, next: looked < limit ? null : last };
 }
 

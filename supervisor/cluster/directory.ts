@@ -1,6 +1,6 @@
 /**
  * Reads and changes which nodes are in a cluster and who owns which bucket, each with one question to the database
- * (specification, "Cluster: nodes and buckets"). All times are the database's. Rejects as `pg` does.
+ * (specification, "Cluster: nodes and buckets"). All times are the database's. Rejects as it does.
  */
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Database } from '../../storage/cluster/database.ts';

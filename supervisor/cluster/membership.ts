@@ -48,8 +48,8 @@ export class Membership extends EventEmitter<Events> {
   }
 
   /**
-   * Joins, takes what is to be its own now, and goes on by itself until `leave` or `stop`. Rejects with `ConfigError` if another node has the name, and as `pg`
-   * does if the database does not answer.
+   * Joins, takes what is to be its own now, and goes on by itself until `leave` or `stop`. Rejects with `ConfigError` if another node
+   * has the name, and with `STORAGE_UNAVAILABLE` if the database does not answer.
    */
   async start(): Promise<void> {
     const holder = (await this.#join()) === null ? null : await this.#joinLater();
@@ -87,7 +87,7 @@ export class Membership extends EventEmitter<Events> {
     await drained;
   }
 
-  /** Ends, and tells the others, who take over at once what the node still has. Rejects as `pg` does if the database is away. */
+  /** Ends, and tells the others, who take over at once what the node still has. Rejects with `STORAGE_UNAVAILABLE` if the database is away. */
   async leave(): Promise<void> {
     await this.stop();
     await this.#options.directory.leave(this.#options.node);
@@ -133,7 +133,7 @@ export class Membership extends EventEmitter<Events> {
       this.#tellNodes();
       return this.#act() || !this.#isJoined;
     } catch (error) {
-      this.#warn(`The database of the cluster does not answer: ${(error as Error).message}`);
+      this.#warn((error as Error).message);
       return true;
     }
   }

@@ -4,7 +4,6 @@
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import pg from 'pg';
 import type { Logger } from 'pino';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { OwnedBucket } from '../../protocol/wire/frames.ts';
@@ -15,6 +14,7 @@ import { SharedFiles } from '../../storage/shared-files/shared-files.ts';
 import { bucketOfSubject, nameOf, type Subject } from '../../storage/shared-files/subjects.ts';
 import type { ExchangeHandler } from '../edge/edge.ts';
 import type { Places } from '../http/access/places.ts';
+import type { PageLog } from '../tree/specifications.ts';
 import { Calls } from './calls/calls.ts';
 import { Owners } from './calls/owners.ts';
 import { Directory, type Epoch } from './directory.ts';
@@ -22,6 +22,8 @@ import { shareKeys } from './keys.ts';
 import { Membership } from './membership.ts';
 import type { ClusterSettings } from './settings.ts';
 import { checkStart } from './start-checks.ts';
+
+const FILE_CONNECTIONS = 4;
 
 type NodeOptions = { settings: ClusterSettings; version: string; layout: Layout; log: Logger };
 
@@ -40,7 +42,8 @@ export type Hosted = {
 export class ClusterNode {
   readonly #options: NodeOptions;
   readonly #database: Database;
-  readonly #pool: pg.Pool;
+  /** Renewals do not wait for what is sent and fetched over these connections. */
+  readonly #ofFiles: Database;
   readonly #files: SharedFiles;
   readonly #membership: Membership;
   readonly #owners: Owners;
@@ -59,8 +62,8 @@ export class ClusterNode {
     const { node: name, address } = settings;
     this.#options = options;
     this.#database = database;
-    this.#pool = new pg.Pool({ connectionString: settings.urls[0], max: 4 });
-    this.#files = new SharedFiles(layout, this.#pool);
+    this.#ofFiles = new Database(settings.urls, { connections: FILE_CONNECTIONS, answerMs: LIMITS.logAnswerMs });
+    this.#files = new SharedFiles(layout, this.#ofFiles);
     this.#membership = new Membership({
       directory: new Directory(database),
       node: { name, instance, address, version },
@@ -96,9 +99,9 @@ export class ClusterNode {
     }
   }
 
-  get pageLog(): { url: string; node: string } {
+  get pageLog(): PageLog {
     const { urls, node } = this.#options.settings;
-    return { url: urls[0] as string, node };
+    return { urls, node };
   }
 
   /** Joins the cluster, and resolves when what it got at once is served. Rejects as `Membership.start` does. */
@@ -150,7 +153,7 @@ export class ClusterNode {
 
   /** After the writers have ended. */
   async close(): Promise<void> {
-    await this.#pool.end();
+    await this.#ofFiles.close();
     await this.#database.close();
   }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { hostname } from 'node:os';
 import { test } from 'node:test';
 import { type Config, checkConfig } from '../config.ts';
-import { clusterSettings, withoutPassword } from './settings.ts';
+import { clusterSettings } from './settings.ts';
 
 const url = 'postgres://svc:secret@db.example/svc';
 const HERE = { host: '10.0.0.5', port: 8787 };
@@ -55,9 +55,4 @@ test('a setting that is missing, or has no value here, is an error that says wha
   ];
   for (const [cluster, here, message] of lacking)
     assert.throws(() => clusterSettings(cluster, here, ENVIRONMENT), { name: 'ConfigError', key: 'cluster', message });
-});
-
-test('an address is shown without its password', () => {
-  assert.equal(withoutPassword('postgres://svc:secret@db.example:5433/svc'), 'postgres://svc@db.example:5433/svc');
-  assert.equal(withoutPassword('postgres://db.example/svc?password=secret'), 'postgres://db.example/svc');
 });

@@ -21,15 +21,6 @@ export function clusterSettings(
   return { urls, node, address: address ?? ownAddress(host, port), secret: secretOf(secretEnv, environment) };
 }
 
-/** An address of a database as messages may show it. */
-export function withoutPassword(address: string): string {
-  const shown = new URL(address);
-  shown.password = '';
-  // Parameters may have one as well.
-  shown.search = '';
-  return shown.href;
-}
-
 function secretOf(name: string | undefined, environment: NodeJS.ProcessEnv): string {
   if (name === undefined)
     throw new ConfigError(

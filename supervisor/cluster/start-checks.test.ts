@@ -15,7 +15,6 @@ const HERE = { name: 'one', address: 'http://one.example:8787' };
 const sound: DatabaseFacts = {
   versionNumber: 140_000,
   version: '14.0',
-  isStandby: false,
   readOnly: 'off',
   synchronousCommit: 'on',
   standbyNames: '',
@@ -29,7 +28,6 @@ test('what a server says of itself that no cluster can work with is told with it
   assert.equal(faultOf({ ...sound, synchronousCommit: 'local' }), null, 'there is no standby to wait for');
   const wrong: [facts: Partial<DatabaseFacts>, message: RegExp][] = [
     [{ versionNumber: 130_014, version: '13.14' }, /PostgreSQL 13\.14\. A cluster needs 14 or newer/],
-    [{ isStandby: true, readOnly: 'on' }, /is a standby/],
     [
       { synchronousCommit: 'local', standbyNames: 'a' },
       /synchronous_standby_names is "a".* synchronous_commit is "local"/,

@@ -2,19 +2,16 @@
  * Checks at the start whether the database can carry a cluster, and whether this node can be in it (specification, "Cluster:
  * nodes and buckets").
  */
-import pg from 'pg';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { Database } from '../../storage/cluster/database.ts';
+import { type Database, isAway, stateOf } from '../../storage/cluster/database.ts';
 import { prepareTables } from '../../storage/cluster/tables.ts';
 import { ConfigError } from '../config.ts';
 import { Directory, type NodeRow } from './directory.ts';
-import { withoutPassword } from './settings.ts';
 
 /** As PostgreSQL says them of the session that was asked; times in milliseconds since the epoch. */
 export type DatabaseFacts = {
   versionNumber: number;
   version: string;
-  isStandby: boolean;
   readOnly: string;
   synchronousCommit: string;
   standbyNames: string;
@@ -29,7 +26,7 @@ const LOOPBACK = /^(?:(?:.+\.)?localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 
 const FACTS = `
   SELECT current_setting('server_version_num')::integer AS "versionNumber", current_setting('server_version') AS version,
-    pg_is_in_recovery() AS "isStandby", current_setting('transaction_read_only') AS "readOnly",
+    current_setting('transaction_read_only') AS "readOnly",
     current_setting('synchronous_commit') AS "synchronousCommit", current_setting('synchronous_standby_names') AS "standbyNames",
     current_setting('fsync') AS fsync, current_setting('full_page_writes') AS "fullPageWrites",
     (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now`;
@@ -49,31 +46,22 @@ export async function checkStart(database: Database, node: { name: string; addre
   return clockWarning(facts.now, askedAt, Date.now());
 }
 
-/** Of the first address that answers and takes writes, else of one that answers. */
+/** Of the first address that answers and is no standby. */
 async function factsOf(database: Database): Promise<DatabaseFacts> {
-  const faults: string[] = [];
-  let standby: DatabaseFacts | null = null;
-  for (const url of database.urls) {
-    try {
-      const [facts] = await database.rows<DatabaseFacts>(FACTS);
-      if (facts !== undefined && !facts.isStandby) return facts;
-      standby = facts ?? null;
-      database.next();
-    } catch (error) {
-      faults.push(`${withoutPassword(url)}: ${(error as Error).message || (error as NodeJS.ErrnoException).code}`);
-    }
+  try {
+    const [facts] = await database.rows<DatabaseFacts>(FACTS);
+    return facts as DatabaseFacts;
+  } catch (error) {
+    if (!isAway(error)) throw error;
+    const name = database.urls.length === 1 ? 'cluster.url' : 'cluster.urls';
+    throw new ConfigError(`The database of "${name}" does not answer (${causeOf(error)}).`, 'cluster');
   }
-  if (standby !== null) return standby;
-  const name = database.urls.length === 1 ? 'cluster.url' : 'cluster.urls';
-  throw new ConfigError(`The database of "${name}" does not answer (${faults.join('; ')}).`, 'cluster');
 }
 
 /** What a cluster cannot work with; null for a database that it can. */
 export function faultOf(facts: DatabaseFacts): string | null {
-  const { versionNumber, version, isStandby, readOnly, synchronousCommit, standbyNames, fsync, fullPageWrites } = facts;
+  const { versionNumber, version, readOnly, synchronousCommit, standbyNames, fsync, fullPageWrites } = facts;
   if (versionNumber < OLDEST) return `The database of "cluster" is PostgreSQL ${version}. A cluster needs 14 or newer.`;
-  if (isStandby)
-    return 'The database of "cluster" is a standby, which takes no writes. Name its primary, or all of them in "cluster.urls".';
   if (readOnly === 'on')
     return 'The database of "cluster" takes no writes: its setting default_transaction_read_only is "on". Set it to "off".';
   if (synchronousCommit === 'off')
@@ -112,12 +100,16 @@ async function withRights<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    if (!(error instanceof pg.DatabaseError) || error.code !== NO_RIGHT) throw error;
+    if (stateOf(error) !== NO_RIGHT) throw error;
     throw new ConfigError(
-      `The user of "cluster" may not make or change the tables of the cluster (${error.message}). Let it own the schema svc, or grant it CREATE on the database.`,
+      `The user of "cluster" may not make or change the tables of the cluster (${causeOf(error)}). Let it own the schema svc, or grant it CREATE on the database.`,
       'cluster',
     );
   }
+}
+
+function causeOf(error: unknown): string {
+  return ((error as Error).cause as Error).message;
 }
 
 function isLoopback(address: string): boolean {

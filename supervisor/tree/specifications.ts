@@ -73,8 +73,8 @@ export type TreeOptions = {
   callbacks: TreeCallbacks;
 };
 
-/** A log of pages: its database, and the name that owns buckets in it. */
-export type PageLog = { url: string; node: string };
+/** A log of pages: the addresses of its database, and the name that owns buckets in it. */
+export type PageLog = { urls: string[]; node: string };
 
 /** What the agents process is told when it starts. */
 export type AgentProcessSettings = {

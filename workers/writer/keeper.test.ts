@@ -45,7 +45,7 @@ class Node {
   readonly writer: WriterProcess;
 
   constructor(url: string, node: string) {
-    this.writer = new WriterProcess(this.folder, { url, node });
+    this.writer = new WriterProcess(this.folder, { urls: [url], node });
     ends.push(async () => {
       await this.writer.end();
       rmSync(this.folder, { recursive: true, force: true });
@@ -79,22 +79,27 @@ async function rowsOf(client: DbClient): Promise<unknown[]> {
   return (await client.all('SELECT v FROM notes ORDER BY v')).map(({ v }) => v);
 }
 
+function databaseAt(url: string): Database {
+  const db = new Database([url], { answerMs: LIMITS.logAnswerMs });
+  ends.push(() => db.close());
+  return db;
+}
+
 /** Tables whose buckets `a` owns in epoch 1. */
-async function cluster(url: string): Promise<pg.Client> {
-  const client = await connected(url);
-  const tables = new Database([url]);
-  await prepareTables(tables).finally(() => tables.close());
-  await client.query(`UPDATE svc.buckets SET owner = 'a', epoch = 1`);
-  return client;
+async function cluster(url: string): Promise<Database> {
+  const db = databaseAt(url);
+  await prepareTables(db);
+  await db.rows(`UPDATE svc.buckets SET owner = 'a', epoch = 1`);
+  return db;
 }
 
 /** What another node would get. */
-async function inLog(client: pg.Client): Promise<unknown[]> {
+async function inLog(db: Database): Promise<unknown[]> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-keeper-'));
   ends.push(() => rmSync(folder, { recursive: true, force: true }));
   const file = join(folder, 'copy.sqlite');
-  await openCopy(client, 'todos', file);
-  return reading(file, (db) => db.prepare('SELECT v FROM notes ORDER BY v').pluck().all());
+  await openCopy(db, 'todos', file);
+  return reading(file, (copy) => copy.prepare('SELECT v FROM notes ORDER BY v').pluck().all());
 }
 
 /** Lets no transaction of the log write to the bucket, until it is called. */
@@ -105,9 +110,8 @@ async function holdLog(url: string): Promise<() => Promise<unknown>> {
   return () => client.query('ROLLBACK');
 }
 
-async function isWaiting(client: pg.Client): Promise<boolean> {
-  const { rows } = await client.query(`SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'`);
-  return rows.length > 0;
+async function isWaiting(db: Database): Promise<boolean> {
+  return (await db.rows(`SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'`)).length > 0;
 }
 
 test('what is answered is in the log: writes, transactions, a batch, and a migration', { skip }, async () => {
@@ -131,7 +135,7 @@ test('what is answered is in the log: writes, transactions, a batch, and a migra
   // Many at once go in few transactions.
   await Promise.all(Array.from({ length: 500 }, (_, n) => client.run(INSERT, [n + 5])));
   assert.equal((await inLog(log)).length, 504);
-  assert.ok((await log.query('SELECT 1 FROM svc.log')).rows.length < 60);
+  assert.ok((await log.rows('SELECT 1 FROM svc.log')).length < 60);
 });
 
 test('a write, a read after it and a transaction show nothing while the log lacks it, and no checkpoint copies it', {
@@ -197,7 +201,7 @@ test('a writer of an old epoch loses its copy, and its callers get an error', { 
   const client = old.client();
   await client.exec('CREATE TABLE notes (v INTEGER)');
   await client.run(INSERT, [1]);
-  await log.query(`UPDATE svc.buckets SET owner = 'b', epoch = 2`);
+  await log.rows(`UPDATE svc.buckets SET owner = 'b', epoch = 2`);
   const tx = await client.begin();
   await client.run(INSERT, [2], tx);
   await assert.rejects(client.commit(tx), UNAVAILABLE);
@@ -229,7 +233,7 @@ test('while PostgreSQL is away writes get an error and are never half shown; the
   await server.start();
   assert.deepEqual(await rowsOf(client), [1]);
   await client.run(INSERT, [4]);
-  assert.deepEqual(await inLog(await connected(server.url)), [1, 4]);
+  assert.deepEqual(await inLog(databaseAt(server.url)), [1, 4]);
 });
 
 test('after a kill between commit and log, what was not confirmed is gone or confirmed, and nothing shown goes', {
@@ -282,12 +286,12 @@ test('a bucket that is given up is released once all is in the log, and taken ov
   await release();
   await written;
   await released;
-  await log.query(`UPDATE svc.buckets SET owner = 'b', epoch = 2`);
+  await log.rows(`UPDATE svc.buckets SET owner = 'b', epoch = 2`);
   assert.deepEqual(await rowsOf(to.client()), [1]);
   await to.client().run(INSERT, [3]);
   // Back again: the copy that is still there is brought forward.
   to.writer.own([]);
-  await log.query(`UPDATE svc.buckets SET owner = 'a', epoch = 3`);
+  await log.rows(`UPDATE svc.buckets SET owner = 'a', epoch = 3`);
   from.own(3);
   assert.deepEqual(await rowsOf(client), [1, 3]);
 });
@@ -318,7 +322,7 @@ test('a long log becomes a snapshot, and a copy from it has everything', { skip 
     ]);
   }
   const bytes = async () =>
-    Number((await log.query('SELECT coalesce(sum(length(frames)), 0) AS n FROM svc.log')).rows[0].n);
+    Number((await log.rows<{ n: string }>('SELECT coalesce(sum(length(frames)), 0) AS n FROM svc.log'))[0]?.n);
   assert.ok(await eventually(LIMIT_MS, async () => (await bytes()) < LIMITS.logBytes));
   await client.run(INSERT, [0]);
   assert.deepEqual(await inLog(log), node.rows());

@@ -6,7 +6,7 @@ import { statSync } from 'node:fs';
 import { bucketOf } from '../../protocol/buckets.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { Connection, unavailable } from '../../storage/replication/connection.ts';
+import { Database } from '../../storage/cluster/database.ts';
 import { dropCopy, openCopy } from '../../storage/replication/local-copy.ts';
 import { MarkWriter } from '../../storage/replication/mark.ts';
 import { PageLog } from '../../storage/replication/page-log.ts';
@@ -16,23 +16,26 @@ import { fold } from '../../storage/replication/snapshot.ts';
 import { NO_LOG, WalPages } from '../../storage/replication/wal-pages.ts';
 import { pageBytesOf } from '../../storage/wal-format.ts';
 
+/** The PostgreSQL database of a cluster, by its addresses, and this node's name in it. */
+export type ClusterOfWriter = { urls: string[]; node: string };
+
 /** What a lane's handle is asked for: all pages of the database as its latest commit left them. */
 type Whole = { serialize(): Buffer };
 
 export class Keeper {
   readonly #node: string;
-  /** For opening databases, several at a time. */
-  readonly #reading: Connection[];
-  readonly #folding: Connection;
+  /** For opening databases, several at a time, and for folding their logs. */
+  readonly #reading: Database;
   readonly #shipper: Shipper;
   #epochs: ReadonlyMap<number, number> = new Map();
 
-  /** `url` is that of the PostgreSQL database, `node` the name that owns buckets in it. */
-  constructor({ url, node }: { url: string; node: string }) {
+  /** `urls` are those of the PostgreSQL database, `node` the name that owns buckets in it. */
+  constructor({ urls, node }: ClusterOfWriter) {
+    const answerMs = LIMITS.logAnswerMs;
     this.#node = node;
-    this.#reading = Array.from({ length: LIMITS.logReaders }, () => new Connection(url));
-    this.#folding = new Connection(url);
-    this.#shipper = new Shipper(new PageLog(url, node));
+    this.#reading = new Database(urls, { connections: LIMITS.logReaders, answerMs });
+    // Of its own: commits wait for nobody.
+    this.#shipper = new Shipper(new PageLog(new Database(urls, { connections: 1, answerMs }), node));
   }
 
   /** The buckets that this node owns from now on, all of them. Answers those that it owned before, and not any more in that epoch. */
@@ -51,33 +54,18 @@ export class Keeper {
   async open(database: string, file: string): Promise<KeptDatabase> {
     const epoch = this.epochOf(database);
     if (epoch === undefined) throw notOurs(database);
-    try {
-      const { end } = await this.#reader().use((client) => openCopy(client, database, file));
-      const position: Position = {
-        database,
-        epoch,
-        seq: end.seq,
-        checksum: end.checksum,
-        bytes: end.bytes,
-        entries: end.entries,
-      };
-      return new KeptDatabase(file, position, this.#shipper, () => this.#fold(position));
-    } catch (error) {
-      throw unavailable(error);
-    }
-  }
-
-  /** The next one of the connections. */
-  #reader(): Connection {
-    const reader = this.#reading.shift() as Connection;
-    this.#reading.push(reader);
-    return reader;
+    const { end } = await openCopy(this.#reading, database, file).catch((error: unknown) => {
+      throw error instanceof SvcError ? error : failed(`This node cannot make its copy of ${database}`, error);
+    });
+    const { seq, checksum, bytes, entries } = end;
+    const position: Position = { database, epoch, seq, checksum, bytes, entries };
+    return new KeptDatabase(file, position, this.#shipper, () => this.#fold(position));
   }
 
   /** Shortens the log of the database. A failure leaves it for a later commit: the log is longer, and right. */
   async #fold(position: Position): Promise<void> {
     const { database, epoch } = position;
-    const taken = await this.#folding.use((client) => fold(client, database, { node: this.#node, epoch }));
+    const taken = await fold(this.#reading, database, { node: this.#node, epoch });
     position.bytes -= taken.bytes;
     position.entries -= taken.entries;
   }
@@ -86,6 +74,11 @@ export class Keeper {
 /** The error for a database that another node has. */
 export function notOurs(database: string): SvcError {
   return new SvcError('STORAGE_UNAVAILABLE', `Another node of the cluster has ${database}. Try again.`);
+}
+
+function failed(what: string, error: unknown): SvcError {
+  const message = `${what}: ${(error as Error).message} See the disk of this node, and try again.`;
+  return new SvcError('STORAGE_UNAVAILABLE', message, { cause: error });
 }
 
 /** One database, from its opening until its file is closed or lost. */
@@ -154,7 +147,7 @@ export class KeptDatabase {
     } catch (error) {
       // It is committed, and nobody can say what it changed.
       this.#underWay++;
-      this.#latest = Promise.reject(unavailable(error));
+      this.#latest = Promise.reject(failed('A write cannot be sent to the log of the cluster', error));
     }
     this.#latest.catch(() => {
       this.#underWay--;

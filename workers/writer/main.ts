@@ -24,7 +24,7 @@ import { toMonotonic } from '../../protocol/wire/trace-context.ts';
 import { PRIVATE_UMASK } from '../../storage/files/private-tree.ts';
 import { loadSqlite } from '../../storage/sqlite.ts';
 import { Database, type Durability } from './database.ts';
-import { Keeper } from './keeper.ts';
+import { type ClusterOfWriter, Keeper } from './keeper.ts';
 import { type Asker, type Lane, Lanes, type Timing } from './lane.ts';
 import { Threads } from './threads.ts';
 import { Progress, Pulse } from './watch.ts';
@@ -45,8 +45,8 @@ type WriterBootstrap = {
   /** File → the socket of its writer. */
   elsewhere: Record<string, string>;
   before: EarlierClients;
-  /** The PostgreSQL database of a cluster, this node's name in it, and what it owns now. Without it the databases are only here. */
-  pageLog?: { url: string; node: string; owned: OwnedBucket[] };
+  /** What the node owns now comes with it. Without it the databases are only here. */
+  pageLog?: ClusterOfWriter & { owned: OwnedBucket[] };
 };
 
 class Writer {
