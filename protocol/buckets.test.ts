@@ -1,8 +1,8 @@
 /** Buckets are the same on every node of every release, and spread the apps. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BUCKETS, bucketOf } from './buckets.ts';
-import { draftKey } from './ids.ts';
+import { BUCKETS, bucketOf, bucketOfWorkspace, runtimeOfBucket } from './buckets.ts';
+import { draftKey, isOwnDatabase } from './ids.ts';
 
 test('a bucket is the first twelve bits of the SHA-256 of the id', () => {
   // printf todos | sha256sum: c8f7…
@@ -12,6 +12,17 @@ test('a bucket is the first twelve bits of the SHA-256 of the id', () => {
 
 test('a draft is in the bucket of its app', () => {
   assert.equal(bucketOf(draftKey('s1', 'todos')), bucketOf('todos'));
+});
+
+test('the database with the gateway’s rows of a bucket is in that bucket, and no app’s', () => {
+  for (const bucket of [0, 0xc8f, BUCKETS - 1]) {
+    assert.equal(bucketOf(runtimeOfBucket(bucket)), bucket);
+    assert.ok(isOwnDatabase(runtimeOfBucket(bucket)));
+  }
+});
+
+test('a workspace is in a bucket of its own, whatever app has its id', () => {
+  assert.notEqual(bucketOfWorkspace('todos'), bucketOf('todos'));
 });
 
 test('many apps are spread over all buckets', () => {

@@ -4,7 +4,23 @@ import { appOfKey } from './ids.ts';
 
 export const BUCKETS = 4096;
 
+const RUNTIME = '_runtime/';
+
 /** 0 to `BUCKETS` - 1. A draft's database is in the bucket of its app. */
 export function bucketOf(database: string): number {
+  if (database.startsWith(RUNTIME)) return Number(database.slice(RUNTIME.length));
   return createHash('sha256').update(appOfKey(database)).digest().readUInt16BE(0) >> 4;
+}
+
+/** The bucket of what belongs to no app and no workspace. */
+export const GATEWAY_BUCKET = bucketOf('_identity');
+
+/** The bucket of what belongs to a workspace and to none of its apps alone. */
+export function bucketOfWorkspace(workspace: string): number {
+  return bucketOf(`_sessions/${workspace}`);
+}
+
+/** The name of the database with the gateway's own rows of the apps of a bucket. It is in that bucket. */
+export function runtimeOfBucket(bucket: number): string {
+  return `${RUNTIME}${bucket}`;
 }

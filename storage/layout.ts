@@ -182,6 +182,8 @@ export class Layout extends Roots {
   /** The last known models and tools of the runners. */
   readonly modelCatalog = join(this.dataDir, 'model-catalog.json');
   readonly runtimeDb = join(this.dataDir, 'runtime.sqlite');
+  /** In a cluster in place of `runtime.sqlite`: a database for each bucket. */
+  readonly runtimeDir = join(this.dataDir, 'runtime');
   readonly identityDb = join(this.dataDir, 'identity.sqlite');
   readonly analyticsDb = join(this.dataDir, 'analytics.sqlite');
   readonly registry = join(this.appsDir, '_registry.json');
@@ -192,6 +194,10 @@ export class Layout extends Roots {
 
   app(id: string): AppPaths {
     return new AppPaths(join(this.appsDir, id));
+  }
+
+  runtimeOfBucket(bucket: number): string {
+    return join(this.runtimeDir, `${bucket}.sqlite`);
   }
 
   intent(app: string): string {

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { bucketOf } from '../../protocol/buckets.ts';
+import { bucketOf, bucketOfWorkspace } from '../../protocol/buckets.ts';
 import { Layout } from '../layout.ts';
 import { belongingOf, belongsTo, bucketOfSubject, nameOf, Places, type Subject } from './subjects.ts';
 
@@ -39,6 +39,7 @@ test('each path has one owner, or a reason to stay', () => {
     'secrets.key': 'node: key',
     'push.key': 'node: key',
     'identity.sqlite-wal': 'node: database',
+    'runtime/3215.sqlite-wal': 'node: database',
     'apps/notes/data.sqlite': 'node: database',
     'apps/notes/data.sqlite-wal.damaged-1767323045678': 'node: database',
     'apps/_drafts/Draft-1/notes/data.sqlite-shm': 'node: database',
@@ -80,9 +81,9 @@ test('a subject has its own paths only, written plainly', () => {
   assert.ok(!belongsTo(`code-store/worktrees/sessions/.${UUID}/app.json`, notes));
 });
 
-test('an app is in its own bucket, where its database is; a workspace in that of its id', () => {
+test('an app is in its own bucket, where its database is; a workspace where requests about it go', () => {
   assert.equal(bucketOfSubject({ kind: 'app', id: 'notes' }), bucketOf('notes'));
-  assert.equal(bucketOfSubject({ kind: 'workspace', id: 'Draft-1' }), bucketOf('Draft-1'));
+  assert.equal(bucketOfSubject({ kind: 'workspace', id: 'Draft-1' }), bucketOfWorkspace('Draft-1'));
   assert.notEqual(bucketOfSubject({ kind: 'repository' }), bucketOf('repository'));
 });
 

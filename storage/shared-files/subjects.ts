@@ -4,7 +4,7 @@
  */
 import { realpath } from 'node:fs/promises';
 import { dirname, join, relative, resolve, sep } from 'node:path';
-import { bucketOf } from '../../protocol/buckets.ts';
+import { bucketOf, bucketOfWorkspace } from '../../protocol/buckets.ts';
 import { parseTrashed } from '../apps/trash.ts';
 import { readWorkspace } from '../authoring/workspace-records.ts';
 import { isMissing, namesIn } from '../files/atomic-file.ts';
@@ -50,7 +50,7 @@ const RULES: readonly (readonly [RegExp, (id: string) => Belonging])[] = rules([
   [`(?:tmp|apps/_tmp)${END}`, leftOut('unfinished')],
   [`trash/\\..*`, leftOut('unfinished')],
 
-  [`(?:runtime|identity|analytics)\\.sqlite[^/]*$`, leftOut('database')],
+  [`(?:runtime|identity|analytics)\\.sqlite[^/]*$|runtime/\\d+\\.sqlite[^/]*$`, leftOut('database')],
   [`(?:token|session-key)\\.bin$|(?:secrets|push)\\.key$`, leftOut('key')],
   [`apps/_registry\\.json[^/]*$`, leftOut('directory')],
   [`(?:lock|profile\\.json|format\\.json|migration\\.json|apps/_store\\.json)$`, leftOut('node')],
@@ -118,6 +118,7 @@ export function subjectOf(name: string): Subject {
 
 /** The bucket whose owner may store it. */
 export function bucketOfSubject(subject: Subject): number {
+  if (subject.kind === 'workspace') return bucketOfWorkspace(subject.id);
   return bucketOf(subject.kind === 'repository' ? REPOSITORY : subject.id);
 }
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { test } from 'node:test';
-import { bucketOf } from '../../../protocol/buckets.ts';
+import { bucketOf, bucketOfWorkspace } from '../../../protocol/buckets.ts';
 import { appLabel, draftLabel } from '../../../protocol/http/origins.ts';
 import { EDGES } from '../../../testing/edges.ts';
 import { serveExchanges } from '../../../testing/exchange-server.ts';
@@ -10,7 +10,7 @@ import { inTime } from '../../../testing/waiting.ts';
 import { resolveConfig } from '../../config.ts';
 import { sendError } from '../../edge/edge.ts';
 import { Places } from '../../http/access/places.ts';
-import { bucketOfWorkspace, RequestedBuckets } from './requested-buckets.ts';
+import { RequestedBuckets } from './requested-buckets.ts';
 
 const HERE = 'here';
 const GATEWAY = bucketOf('_identity');

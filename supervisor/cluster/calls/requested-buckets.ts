@@ -1,5 +1,5 @@
 /** Finds the bucket of the data that a request is about, by its route, host, query or body (specification, "Calls between nodes"). */
-import { BUCKETS, bucketOf } from '../../../protocol/buckets.ts';
+import { BUCKETS, bucketOf, bucketOfWorkspace, GATEWAY_BUCKET } from '../../../protocol/buckets.ts';
 import type { SvcError } from '../../../protocol/errors.ts';
 import { digestOfLabel } from '../../../protocol/http/origins.ts';
 import { isAppId, isChosenId } from '../../../protocol/ids.ts';
@@ -12,7 +12,6 @@ import type { Exchange } from '../../edge/edge.ts';
 import type { Places } from '../../http/access/places.ts';
 import { type Matched, type Params, Router } from '../../http/router.ts';
 
-const GATEWAY_BUCKET = bucketOf('_identity');
 /** The members of a body that may name an app or a workspace. */
 const NAMES = ['app', 'ref', 'id', 'sessionId'];
 
@@ -25,11 +24,6 @@ export type Requested = { readonly bucket: number | null; readonly files: FilesO
 type SubjectRoute = Matched & { subject: Subject; changesFiles: boolean };
 type Named = { readonly kind: 'app' | 'workspace'; readonly id: string };
 type Members = ReadonlyMap<string, Uint8Array>;
-
-/** The bucket of the files of a workspace that belong to no app alone. */
-export function bucketOfWorkspace(workspace: string): number {
-  return bucketOf(`_sessions/${workspace}`);
-}
 
 export class RequestedBuckets {
   readonly #places: Places | null;
