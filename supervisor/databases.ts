@@ -25,9 +25,11 @@ export class Databases {
     this.#onDamaged = onDamaged;
   }
 
-  /** A client for a database of the gateway's own. It connects when it is first used. Rejects with `STORE_DAMAGED`. */
+  /** A client for a database of the gateway's own. It connects when it is first used. Rejects with `STORE_DAMAGED`, `STORAGE_UNAVAILABLE`. */
   own(name: string, file: string): DbClient {
-    return this.#client(name, file, false, (body) => (isDamage(body) ? damaged(file, body) : new DbError(body)));
+    return this.#client(name, file, false, (body) =>
+      isDamage(body) ? damaged(file, body) : ofOurs(new DbError(body)),
+    );
   }
 
   /**
@@ -123,7 +125,7 @@ export class Databases {
 }
 
 /** Errors of the writer with our codes are for the caller, above all `MIGRATION_FAILED`. */
-function ofOurs(error: unknown): unknown {
+function ofOurs<T>(error: T): T | SvcError {
   return error instanceof DbError && Object.hasOwn(ERROR_CODES, error.code) ? errorFromBody(error) : error;
 }
 

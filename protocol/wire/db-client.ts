@@ -90,6 +90,7 @@ export class DbClient {
   #lastId = 0;
   #unreachableSince = 0;
   #retry: NodeJS.Timeout | null = null;
+  #retired: ErrorBody | null = null;
 
   /**
    * `open` connects to the writer's socket, or to `socket`, and says `hello` with the id of the connection. `errorOf` makes the
@@ -164,6 +165,16 @@ export class DbClient {
     this.#rejectAll(() => true, LOST);
   }
 
+  /** Ends the connection for good: what is outstanding is rejected as by `end`, and every later operation with `why`. */
+  retire(why: ErrorBody): void {
+    this.#retired = why;
+    this.end();
+  }
+
+  get isRetired(): boolean {
+    return this.#retired !== null;
+  }
+
   /** The number of the transaction's first operation that is under way; 0 when none is. */
   #firstOf(tx: number): number {
     for (const [id, asked] of this.#outstanding) if (asked.tx === tx) return id;
@@ -174,6 +185,10 @@ export class DbClient {
     if (timed !== undefined) (frame as unknown[]).push(true);
     return new Promise<T>((resolve, reject) => {
       const tx = frame[3];
+      if (this.#retired !== null) {
+        reject(this.#errorOf(this.#retired));
+        return;
+      }
       if (tx !== 0 && this.#isGone(tx)) {
         reject(new DbError(TRANSACTION_LOST));
         return;
