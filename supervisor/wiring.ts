@@ -9,7 +9,7 @@ import { writeProfile } from '../storage/data-format.ts';
 import { Layout } from '../storage/layout.ts';
 import { Attachments } from './agents/conversations/attachment-store.ts';
 import { Chat } from './agents/conversations/chat.ts';
-import { ChatStore } from './agents/conversations/chat-store.ts';
+import { ChatStore, makeChatTables } from './agents/conversations/chat-store.ts';
 import { openAgents } from './agents/open-agents.ts';
 import { AgentProcess } from './agents/runners/agent-process.ts';
 import { TurnDrafts } from './agents/turns/turn-drafts.ts';
@@ -44,6 +44,7 @@ import { Pages } from './pages/pages.ts';
 import { Accounts } from './people/accounts.ts';
 import { ClientDocuments } from './people/connections/client-documents.ts';
 import { waysOf } from './people/ways.ts';
+import { OneRuntimeDatabase, RuntimeTables } from './runtime/runtime-databases.ts';
 import { Secrets } from './secrets.ts';
 import type { Services } from './services.ts';
 import { SqlProcesses } from './sql/sql-processes.ts';
@@ -174,9 +175,10 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       },
     });
     phases.ends(() => sql.close());
-    const runtime = databases.own('_runtime', layout.runtimeDb);
+    const runtime = new OneRuntimeDatabase(databases.own('_runtime', layout.runtimeDb));
+    const tables = new RuntimeTables(runtime, makeChatTables);
     const idempotency = new Idempotency(runtime);
-    const attachments = new Attachments({ db: runtime, layout, log });
+    const attachments = new Attachments({ tables, layout, log });
     phases.ends(() => attachments.stop());
     const quotaMb = async (key: string) => {
       const workspace = workspaceOfKey(key);
@@ -194,7 +196,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const notices: Notices = new Notices({
       config,
       links,
-      db: runtime,
+      runtime,
       identity,
       keyFile: layout.pushKey,
       redactor: (key) => secrets.redactor(key),
@@ -212,6 +214,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       log,
       registry,
       databases,
+      runtime,
       tree,
       jobs,
       sql,
@@ -296,7 +299,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     phases.begin('conversations');
     const drafts = gitStore && new TurnDrafts({ ...gitStore, catalog: automations.catalog, log });
     const chat: Chat = new Chat({
-      store: new ChatStore({ db: runtime, layout, log }),
+      store: new ChatStore({ tables, layout, log }),
       log,
       runner: agents,
       engine: automations.engine,

@@ -10,6 +10,7 @@ import { Kind } from '../protocol/wire/frames.ts';
 import { Link } from '../protocol/wire/link.ts';
 import { RunLedger } from '../supervisor/runs/ledger.ts';
 import { firstRunIdAt } from '../supervisor/runs/retention.ts';
+import { OneRuntimeDatabase } from '../supervisor/runtime/runtime-databases.ts';
 import { WriterProcess } from './writer-process.ts';
 
 export const NOW = 1_700_000_000_000;
@@ -63,7 +64,7 @@ export async function startLedger(t: TestContext) {
   const analytics = writer.client('analytics');
   const make = (): RunLedger =>
     new RunLedger({
-      runtime,
+      runtime: new OneRuntimeDatabase(runtime),
       analytics,
       putAnalyticsAside: () => Promise.reject(new Error('Nothing is damaged.')),
       now: () => clock.now,

@@ -60,12 +60,12 @@ export class RecordingLedger {
     this.rows.set(run.runId, run);
   }
 
-  started(runId: string, startedAt: number): void {
+  started({ runId }: RunRecord, startedAt: number): void {
     this.done.push('started');
     this.rows.set(runId, { ...(this.rows.get(runId) as RunRecord), state: 'running', startedAt });
   }
 
-  node(node: RunNode): void {
+  node(_app: string, node: RunNode): void {
     this.done.push('node');
     this.nodes.push(node);
   }

@@ -115,7 +115,7 @@ export const ANALYTICS_SCHEMA = `
   CREATE INDEX IF NOT EXISTS run_summaries_by_end ON run_summaries (ended_at)`;
 
 /**
- * Which runs; all that are given must fit. `before` is a run id: only older ones. `failingFrom` is a run id: only failed runs from there
+ * Which runs; all that are given must fit. `before` is a run id: only older ones; `from` too: only that one and newer ones. `failingFrom` is a run id: only failed runs from there
  * on whose automation has not succeeded since.
  */
 export type RunFilter = {
@@ -123,6 +123,7 @@ export type RunFilter = {
   app?: string;
   state?: RunState;
   before?: string;
+  from?: string | undefined;
   failingFrom?: string;
 };
 
@@ -228,7 +229,10 @@ export function insertNode(node: RunNode, limit: number): { statement: SqlStatem
 }
 
 /** The newest runs first. Every combination of filters has an index. */
-export function listRuns({ ref, app, state, before, failingFrom }: RunFilter, limit: number): SqlStatement {
+export function listRuns(
+  { ref, app, state, before, from: oldest, failingFrom }: RunFilter,
+  limit: number,
+): SqlStatement {
   const terms: string[] = [];
   const params: SqlValue[] = [];
   const where = (term: string, ...values: SqlValue[]): void => {
@@ -239,6 +243,7 @@ export function listRuns({ ref, app, state, before, failingFrom }: RunFilter, li
   if (app !== undefined && app !== ref?.app) where('app_id = ?', app);
   if (state !== undefined) where(`state = ?${INDEXED_TERMS[state]}`, state);
   if (before !== undefined) where('run_id < ?', before);
+  if (oldest !== undefined) where('run_id >= ?', oldest);
   if (failingFrom !== undefined) where(`state = 'error'${NOT_OK} AND run_id >= ? AND ${NOT_MENDED}`, failingFrom);
   const condition = terms.length === 0 ? '' : `WHERE ${terms.join(' AND ')}`;
   // Otherwise the planner reads all runs of an app to find the few that have not ended.

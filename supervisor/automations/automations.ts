@@ -24,6 +24,7 @@ import { RunEngine } from '../runs/engine.ts';
 import { RunLedger } from '../runs/ledger.ts';
 import type { Run } from '../runs/run.ts';
 import { RunEvents } from '../runs/run-events.ts';
+import type { RuntimeDatabases } from '../runtime/runtime-databases.ts';
 import type { Secrets } from '../secrets.ts';
 import type { SimulatedClock } from '../simulation.ts';
 import type { Tracing } from '../tracing/tracing.ts';
@@ -45,6 +46,7 @@ type AutomationsOptions = {
   registry: Registry;
   layout: Layout;
   databases: Databases;
+  runtime: RuntimeDatabases;
   tree: Tree;
   jobs: Jobs;
   secrets: Secrets;
@@ -103,7 +105,7 @@ export class Automations {
     this.#log = log;
     this.catalog = new AutomationCatalog({ layout, registry, log });
     this.runs = new RunLedger({
-      runtime: databases.own('_runtime', layout.runtimeDb),
+      runtime: options.runtime,
       analytics: databases.own('_analytics', layout.analyticsDb),
       putAnalyticsAside: () => databases.putAside('_analytics', layout.analyticsDb, now()),
       now,

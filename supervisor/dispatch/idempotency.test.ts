@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { type DbClient, DbError } from '../../protocol/wire/db-client.ts';
 import type { SqlParams, SqlStatement } from '../../protocol/wire/frames.ts';
 import { openSqlite } from '../../storage/sqlite.ts';
+import { OneRuntimeDatabase } from '../runtime/runtime-databases.ts';
 import { Idempotency } from './idempotency.ts';
 
 const lost = () => new DbError({ code: 'WRITER_LOST', message: 'The connection was lost.' });
@@ -35,7 +36,8 @@ class FragileDb {
 function setUp() {
   const db = new FragileDb();
   let now = START;
-  const open = () => new Idempotency(db as unknown as DbClient, () => now++);
+  const runtime = new OneRuntimeDatabase(db as unknown as DbClient);
+  const open = () => new Idempotency(runtime, () => now++);
   const pass = (ms: number) => {
     now += ms;
   };

@@ -4,10 +4,10 @@
 import { createHash } from 'node:crypto';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { DbClient } from '../../protocol/wire/db-client.ts';
 import type { SqlStatement } from '../../protocol/wire/frames.ts';
 import { ADMIN_CALLER } from '../../protocol/wire/handler-caller.ts';
 import { retryIfWriterLost } from '../retry-if-writer-lost.ts';
+import { type RuntimeDatabases, RuntimeTables } from '../runtime/runtime-databases.ts';
 
 /** The answer: the HTTP status and the whole body. */
 export type RecordedAnswer = { status: number; body: Buffer };
@@ -32,15 +32,14 @@ const SCHEMA = `
 
 /** Every statement here may run twice: see `retryIfWriterLost`. */
 export class Idempotency {
-  readonly #db: DbClient;
+  readonly #tables: RuntimeTables;
   readonly #now: () => number;
   /** Keys whose call runs now, so that two requests at once can never both pass. */
   readonly #running = new Set<string>();
-  #ready: Promise<unknown> | null = null;
 
-  /** `db` is the gateway's runtime database; `now` gives milliseconds since the epoch. */
-  constructor(db: DbClient, now: () => number = Date.now) {
-    this.#db = db;
+  /** `now` gives milliseconds since the epoch. */
+  constructor(runtime: RuntimeDatabases, now: () => number = Date.now) {
+    this.#tables = new RuntimeTables(runtime, (db) => db.exec(SCHEMA));
     this.#now = now;
   }
 
@@ -62,12 +61,12 @@ export class Idempotency {
         .update(`${action}\0`)
         .update(input instanceof Uint8Array ? input : canonical(input))
         .digest('base64');
-      await this.#open();
+      const db = await this.#tables.of(app);
       const now = this.#now();
       let lost = 0;
       const results = await retryIfWriterLost(
         () =>
-          this.#db.batch([
+          db.batch([
             ['DELETE FROM idempotency WHERE created_at < ?', [now - LIMITS.idempotencyMs]],
             ...adoption(name, key, fingerprint),
             [
@@ -80,10 +79,7 @@ export class Idempotency {
       claimed = results.at(-1)?.changes === 1;
       if (claimed) return null;
       const row = await retryIfWriterLost(() =>
-        this.#db.get('SELECT fingerprint, status, body, created_at FROM idempotency WHERE app = ? AND key = ?', [
-          app,
-          key,
-        ]),
+        db.get('SELECT fingerprint, status, body, created_at FROM idempotency WHERE app = ? AND key = ?', [app, key]),
       );
       // A claim whose answer was lost with the writer may have been stored: then the row is ours, and the action has not run.
       claimed = lost > 0 && row?.status === null && row.created_at === now && row.fingerprint === fingerprint;
@@ -105,27 +101,18 @@ export class Idempotency {
 
   /** The app was removed: a later one of its name starts without its keys. */
   async forget(app: string): Promise<void> {
-    await this.#open();
-    await retryIfWriterLost(() => this.#db.run('DELETE FROM idempotency WHERE app = ?', [app]));
+    const db = await this.#tables.existing(app);
+    if (db !== null) await retryIfWriterLost(() => db.run('DELETE FROM idempotency WHERE app = ?', [app]));
   }
 
   async #end(name: IdempotencyKey, sql: string, params: (number | Buffer)[]): Promise<void> {
     const { app } = name;
     const key = storedKey(name);
     try {
-      await retryIfWriterLost(() => this.#db.run(sql, [...params, app, key]));
+      const db = await this.#tables.of(app);
+      await retryIfWriterLost(() => db.run(sql, [...params, app, key]));
     } finally {
       this.#running.delete(`${app}\0${key}`);
-    }
-  }
-
-  async #open(): Promise<void> {
-    this.#ready ??= retryIfWriterLost(() => this.#db.exec(SCHEMA));
-    try {
-      await this.#ready;
-    } catch (error) {
-      this.#ready = null;
-      throw error;
     }
   }
 }

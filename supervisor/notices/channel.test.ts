@@ -81,6 +81,27 @@ test('it tries again, ever later, keeps the order, and says once that it fails a
   assert.equal(channel.status().state, 'ok');
 });
 
+test('what another gateway sends from now on is dropped, also while it is tried, and the next one is sent', async () => {
+  const { world, channel } = scripted();
+  world.error = new Error('Down.');
+  for (const id of ['theirs', 'ours', 'theirs too']) channel.add(notice(id));
+  await turn();
+  channel.release(({ id }) => id.startsWith('theirs'));
+  world.error = null;
+  world.wake();
+  for (let i = 0; i < 5; i++) await turn();
+  assert.deepEqual([world.tried, world.done, channel.status().waiting], [['theirs', 'ours'], ['ours'], 0]);
+  let sent = () => {};
+  world.hold = new Promise((resolve) => {
+    sent = resolve;
+  });
+  channel.add(notice('under way'));
+  channel.release(() => true);
+  sent();
+  for (let i = 0; i < 5; i++) await turn();
+  assert.deepEqual([world.tried.at(-1), world.done], ['under way', ['ours']]);
+});
+
 test('what is late or refused is given up, and the next one is sent', async () => {
   const { world, channel } = scripted();
   world.error = new DeliveryError('It answered with 413.', { isRefused: true });

@@ -68,6 +68,11 @@ export class Channel {
     }
   }
 
+  /** Drops these, for another gateway to send them. One that is under way may reach people twice. */
+  release(isTheirs: (notice: Notice) => boolean): void {
+    for (const notice of this.#waiting.filter(isTheirs)) this.#waiting.splice(this.#waiting.indexOf(notice), 1);
+  }
+
   status(): ChannelStatus {
     const { kind, browser } = this.#options;
     const state = this.#failures > 0 ? 'failing' : this.#lastSentAt === null ? 'idle' : 'ok';

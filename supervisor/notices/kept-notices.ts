@@ -1,5 +1,5 @@
 /**
- * Keeps notices until they are sent, and which failures people were told of, in the runtime database: a restart loses neither
+ * Keeps notices until they are sent, and which failures people were told of, in the runtime databases: a restart loses neither
  * (specification, "Notices"). Where it cannot be written, as on a full disk, they are in memory only.
  */
 import type { Logger } from 'pino';
@@ -7,6 +7,7 @@ import type { Notice } from '../../protocol/notice.ts';
 import type { DbClient } from '../../protocol/wire/db-client.ts';
 import type { SqlStatement } from '../../protocol/wire/frames.ts';
 import { retryIfWriterLost } from '../retry-if-writer-lost.ts';
+import { type RuntimeDatabases, RuntimeTables } from '../runtime/runtime-databases.ts';
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS notices (
@@ -22,51 +23,65 @@ export type Kept = { waiting: { channel: string; notice: Notice }[]; failures: M
 
 /** Every statement here may run twice: see `retryIfWriterLost`. */
 export class KeptNotices {
-  readonly #db: DbClient;
+  readonly #runtime: RuntimeDatabases;
+  readonly #tables: RuntimeTables;
   readonly #log: Logger;
-  #ready: Promise<unknown> | null = null;
   #underWay: Promise<unknown> = Promise.resolve();
 
-  constructor(db: DbClient, log: Logger) {
-    this.#db = db;
+  constructor(runtime: RuntimeDatabases, log: Logger) {
+    this.#runtime = runtime;
+    this.#tables = new RuntimeTables(runtime, (db) => db.exec(SCHEMA));
     this.#log = log;
   }
 
-  /** Those of the gateways before this one, oldest first. Makes no table. */
-  async read(): Promise<Kept> {
-    if ((await retryIfWriterLost(() => this.#db.get(TABLES))) === null) return { waiting: [], failures: new Map() };
-    const notices = await retryIfWriterLost(() =>
-      this.#db.all('SELECT channel, notice FROM notices ORDER BY id, channel'),
-    );
-    const rows = await retryIfWriterLost(() => this.#db.all('SELECT key, at FROM told_failures'));
-    return {
-      waiting: notices.map(({ channel, notice }) => ({ channel: String(channel), notice: JSON.parse(String(notice)) })),
-      failures: new Map(rows.map(({ key, at }) => [String(key), Number(at)])),
-    };
+  /** Those of the gateways before this one, oldest first: all that are here, or those in one database. Makes no table. */
+  async read(only?: DbClient): Promise<Kept> {
+    const kept: Kept = { waiting: [], failures: new Map() };
+    for (const db of only === undefined ? this.#runtime.all() : [only]) {
+      if ((await retryIfWriterLost(() => db.get(TABLES))) === null) continue;
+      const rows = await retryIfWriterLost(() => db.all('SELECT channel, notice FROM notices ORDER BY id, channel'));
+      for (const { channel, notice } of rows)
+        kept.waiting.push({ channel: String(channel), notice: JSON.parse(String(notice)) });
+      for (const { key, at } of await retryIfWriterLost(() => db.all('SELECT key, at FROM told_failures')))
+        kept.failures.set(String(key), Number(at));
+    }
+    // Ids grow with time.
+    kept.waiting.sort((one, other) => (one.notice.id < other.notice.id ? -1 : one.notice.id > other.notice.id ? 1 : 0));
+    return kept;
   }
 
   /** Durable when it resolves. Never rejects. */
   keep(notice: Notice, channels: readonly string[]): Promise<void> {
     const text = JSON.stringify(notice);
     const sql = 'INSERT OR IGNORE INTO notices (id, channel, notice) VALUES (?, ?, ?)';
-    return this.#write(channels.map((channel) => [sql, [notice.id, channel, text]]));
+    return this.#write(
+      appOf(notice),
+      channels.map((channel) => [sql, [notice.id, channel, text]]),
+    );
   }
 
-  removeSent({ id }: Notice, channel: string): void {
-    void this.#write([['DELETE FROM notices WHERE id = ? AND channel = ?', [id, channel]]]);
+  removeSent(notice: Notice, channel: string): void {
+    void this.#write(appOf(notice), [['DELETE FROM notices WHERE id = ? AND channel = ?', [notice.id, channel]]]);
   }
 
   /** What waits for a channel that is there no more. */
   dropChannel(channel: string): void {
-    void this.#write([['DELETE FROM notices WHERE channel = ?', [channel]]]);
+    const statement: SqlStatement = ['DELETE FROM notices WHERE channel = ?', [channel]];
+    for (const db of this.#runtime.all()) void this.#noted(this.#tables.in(db), [statement]);
   }
 
   keepFailure(key: string, at: number): void {
-    void this.#write([['INSERT OR IGNORE INTO told_failures (key, at) VALUES (?, ?)', [key, at]]]);
+    void this.#write(appOfFailure(key), [['INSERT OR IGNORE INTO told_failures (key, at) VALUES (?, ?)', [key, at]]]);
   }
 
+  /** All of the same app. */
   forgetFailures(keys: readonly string[]): void {
-    void this.#write(keys.map((key) => ['DELETE FROM told_failures WHERE key = ?', [key]]));
+    const [first] = keys;
+    if (first === undefined) return;
+    void this.#write(
+      appOfFailure(first),
+      keys.map((key) => ['DELETE FROM told_failures WHERE key = ?', [key]]),
+    );
   }
 
   /** Resolves when everything is written, or could not be. */
@@ -74,21 +89,31 @@ export class KeptNotices {
     await this.#underWay;
   }
 
-  #write(statements: SqlStatement[]): Promise<void> {
-    if (statements.length === 0) return Promise.resolve();
-    const written = this.#written(statements);
+  #write(app: string | null, statements: SqlStatement[]): Promise<void> {
+    return statements.length === 0 ? Promise.resolve() : this.#noted(this.#tables.of(app), statements);
+  }
+
+  #noted(opening: Promise<DbClient>, statements: SqlStatement[]): Promise<void> {
+    const written = this.#written(opening, statements);
     this.#underWay = Promise.all([this.#underWay, written]);
     return written;
   }
 
-  async #written(statements: SqlStatement[]): Promise<void> {
+  async #written(opening: Promise<DbClient>, statements: SqlStatement[]): Promise<void> {
     try {
-      this.#ready ??= retryIfWriterLost(() => this.#db.exec(SCHEMA));
-      await this.#ready;
-      await retryIfWriterLost(() => this.#db.batch(statements));
+      const db = await opening;
+      await retryIfWriterLost(() => db.batch(statements));
     } catch (error) {
-      this.#ready = null;
       this.#log.warn({ err: error }, 'Notices could not be stored: they are in memory only, and a restart loses them.');
     }
   }
+}
+
+/** Of a key of `FailureNotices`; null for a failure of the gateway itself. */
+export function appOfFailure(key: string): string | null {
+  return key.split(' ')[1]?.split('/')[0] ?? null;
+}
+
+function appOf({ app }: Notice): string | null {
+  return app?.id ?? null;
 }

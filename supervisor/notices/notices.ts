@@ -14,12 +14,13 @@ import type { Redactor } from '../../protocol/text/redactor.ts';
 import type { DbClient } from '../../protocol/wire/db-client.ts';
 import type { Config } from '../config.ts';
 import { toSvcError } from '../http/answers.ts';
+import type { RuntimeDatabases } from '../runtime/runtime-databases.ts';
 import type { SentNotice } from '../simulation.ts';
 import { Channel } from './channel.ts';
 import { configuredChannels, contactOf } from './configured-channels.ts';
 import type { Send } from './delivery.ts';
 import { givenNotice, HourlyLimit } from './given-notice.ts';
-import { KeptNotices } from './kept-notices.ts';
+import { appOfFailure, type Kept, KeptNotices } from './kept-notices.ts';
 import { type Browser, NoticeBrowsers } from './notice-browsers.ts';
 import type { NoticeLinks } from './notice-links.ts';
 import { pushSender } from './web-push.ts';
@@ -27,8 +28,7 @@ import { pushSender } from './web-push.ts';
 export type NoticesOptions = {
   config: Config;
   links: NoticeLinks;
-  /** The runtime database. */
-  db: DbClient;
+  runtime: RuntimeDatabases;
   identity: { db: DbClient; file: string };
   keyFile: string;
   /** Takes the secrets of an app or draft out. */
@@ -63,16 +63,16 @@ export class Notices {
   readonly #sent: HourlyLimit;
   readonly #failed: HourlyLimit;
   /** Key of a failure that people got a notice of → when. */
-  #reportedFailures = new Map<string, number>();
+  readonly #reportedFailures = new Map<string, number>();
   #opening: Promise<void> = Promise.resolve();
   #isOpen = true;
   #stopped = false;
 
   constructor(options: NoticesOptions) {
-    const { now = Date.now, config, db, identity, keyFile, log } = options;
+    const { now = Date.now, config, runtime, identity, keyFile, log } = options;
     this.#options = options;
     this.#now = now;
-    this.#kept = new KeptNotices(db, log);
+    this.#kept = new KeptNotices(runtime, log);
     this.#sent = new HourlyLimit(now);
     this.#failed = new HourlyLimit(now);
     this.browsers = new NoticeBrowsers({ ...identity, keyFile, now });
@@ -81,14 +81,32 @@ export class Notices {
 
   /** Begins to read what an earlier gateway left, and sends it; a start does not wait for it. */
   open(): void {
+    this.#read(() => this.#open());
+  }
+
+  /** Does the same for the notices in one database, whose apps this gateway serves from now on. */
+  recover(db: DbClient): void {
+    if (this.#channels.size > 0) this.#read(async () => this.#take(await this.#kept.read(db)));
+  }
+
+  /** Another gateway sends what waits for these apps, and knows their failures. */
+  release(isOf: (app: string | null) => boolean): void {
+    for (const channel of this.#channels.values()) channel.release(({ app }) => isOf(app?.id ?? null));
+    for (const key of [...this.#reportedFailures.keys()])
+      if (isOf(appOfFailure(key))) this.#reportedFailures.delete(key);
+  }
+
+  #read(work: () => Promise<void>): void {
     this.#isOpen = false;
-    this.#opening = this.#open()
+    const read = this.#opening
+      .then(work)
       .catch((error: unknown) =>
         this.#options.log.warn({ err: error }, 'What an earlier gateway left of notices could not be read.'),
       )
       .then(() => {
-        this.#isOpen = true;
+        this.#isOpen = this.#opening === read;
       });
+    this.#opening = read;
   }
 
   /**
@@ -150,7 +168,7 @@ export class Notices {
 
   /** An app was removed: a later one of its name has failed in nothing. */
   forget(app: string): void {
-    const keys = [...this.#reportedFailures.keys()].filter((key) => key.split(' ')[1]?.split('/')[0] === app);
+    const keys = [...this.#reportedFailures.keys()].filter((key) => appOfFailure(key) === app);
     for (const key of keys) this.#reportedFailures.delete(key);
     this.#kept.forgetFailures(keys);
     for (const limit of [this.#sent, this.#failed]) limit.forget(app);
@@ -209,8 +227,11 @@ export class Notices {
       this.#options.log.warn({ err: error }, 'The browsers that get notices could not be read.'),
     );
     if (this.#channels.size === 0) return;
-    const { waiting, failures } = await this.#kept.read();
-    this.#reportedFailures = failures;
+    this.#take(await this.#kept.read());
+  }
+
+  #take({ waiting, failures }: Kept): void {
+    for (const [key, at] of failures) this.#reportedFailures.set(key, at);
     const gone = new Set<string>();
     for (const { channel, notice } of waiting) {
       const found = this.#channels.get(channel);

@@ -131,7 +131,7 @@ export class RunEngine {
     run.phase = 'running';
     const startedAt = this.#parts.now();
     run.record = { ...run.record, state: 'running', startedAt };
-    if (!run.first) this.#parts.ledger.started(run.runId, startedAt);
+    if (!run.first) this.#parts.ledger.started(run.record, startedAt);
     this.#tell({ type: 'run.start', run: run.record });
     void run.work.perform().then((outcome) => this.#end(run, outcome));
   }

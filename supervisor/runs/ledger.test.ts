@@ -38,22 +38,22 @@ test('a run is stored before it starts, goes through its states, and ends once',
   await ledger.insert(run);
   assert.deepEqual(await ledger.get(run.runId), run);
 
-  ledger.started(run.runId, NOW + 5);
+  ledger.started(run, NOW + 5);
   assert.deepEqual(await ledger.get(run.runId), { ...run, state: 'running', startedAt: NOW + 5 });
 
   const usage = { inputTokens: 1, outputTokens: 2, cacheReadTokens: 3, cacheWriteTokens: 4, costUsd: 0.25 };
   const node = nodeOfRun(run, 1, { kind: 'agent', name: 'agent', usage });
   const failed = nodeOfRun(run, 2, { ok: false, output: null, error: { code: 'TOOL_REFUSED', message: 'No.' } });
-  ledger.node(node);
-  ledger.node(failed);
+  ledger.node('todos', node);
+  ledger.node('todos', failed);
   const end = ended(run, { startedAt: NOW + 5, output: { n: 2 }, summary: 'Done.', usage });
   await ledger.end(end, 'all');
   assert.deepEqual(await ledger.get(run.runId), end);
-  assert.deepEqual(await ledger.nodes(run.runId), [node, failed]);
-  assert.deepEqual(await ledger.nodes(run.runId, { after: 1, limit: 1 }), [failed]);
+  assert.deepEqual(await ledger.nodes(run), [node, failed]);
+  assert.deepEqual(await ledger.nodes(run, { after: 1, limit: 1 }), [failed]);
 
   await ledger.end({ ...end, state: 'aborted', summary: 'Not this.' }, 'all');
-  ledger.started(run.runId, NOW + 9);
+  ledger.started(run, NOW + 9);
   assert.deepEqual(await ledger.get(run.runId), end);
   assert.equal(await ledger.get('nothing'), null);
   assert.deepEqual(warnings, []);
@@ -129,9 +129,9 @@ test('the nodes of one run are bounded together', async (t) => {
   await ledger.insert(run);
   const output = 'x'.repeat(LIMITS.runValueBytes);
   const whole = Math.ceil(LIMITS.runNodesBytes / (LIMITS.runValueBytes / 2)) + 1;
-  for (let ordinal = 1; ordinal <= whole + 50; ordinal++) ledger.node(nodeOfRun(run, ordinal, { output }));
+  for (let ordinal = 1; ordinal <= whole + 50; ordinal++) ledger.node('todos', nodeOfRun(run, ordinal, { output }));
   await ledger.settled();
-  const nodes = await ledger.nodes(run.runId);
+  const nodes = await ledger.nodes(run);
   const bytes = JSON.stringify(nodes).length;
   assert.equal(nodes.length, whole + 50);
   assert.ok(bytes < LIMITS.runNodesBytes + 4 * LIMITS.runValueBytes, `${bytes} bytes`);
@@ -188,8 +188,8 @@ test('keep days: runs that ended before are removed, with their nodes', async (t
   await ledger.pin(pinned.runId, true);
   const long = queuedRun();
   await ledger.insert(long);
-  ledger.node(nodeOfRun(old, 1));
-  ledger.node(nodeOfRun(pinned, 1));
+  ledger.node('todos', nodeOfRun(old, 1));
+  ledger.node('todos', nodeOfRun(pinned, 1));
   clock.now = NOW + 2 * LIMITS.dayMs + 2;
   const young = await endedRun(ledger, { queuedAt: clock.now - LIMITS.dayMs }, keep);
   assert.deepEqual(ids(await ledger.list()).reverse(), ids([old, pinned, long, young]));
@@ -213,7 +213,7 @@ test('keep errors: only failed, aborted, interrupted and pinned runs stay', asyn
       continue;
     }
     await ledger.insert({ ...run, state: 'queued' });
-    ledger.node(nodeOfRun(run, 1));
+    ledger.node('todos', nodeOfRun(run, 1));
     await ledger.end(ended(run, { state }), 'errors');
   }
   assert.deepEqual(
@@ -237,8 +237,8 @@ test('unfinished runs of an earlier gateway become interrupted, once, and their 
   const message = { slug: 'slug', webhookId: 'msg_1' };
   await ledger.insert(running, claim(message, running.runId));
   await ledger.insert(waiting);
-  ledger.started(running.runId, NOW + 1);
-  ledger.node(nodeOfRun(running, 1));
+  ledger.started(running, NOW + 1);
+  ledger.node('todos', nodeOfRun(running, 1));
   await ledger.settled();
   // The crash came before these were written.
   await analytics.run('DELETE FROM run_summaries');
@@ -269,8 +269,8 @@ test('one summary for each run, with its nodes and tokens; it stays when the run
   const usage = { inputTokens: 1, outputTokens: 2, cacheReadTokens: 3, cacheWriteTokens: 4, costUsd: 0.5 };
   const run = queuedRun();
   await ledger.insert(run);
-  ledger.node(nodeOfRun(run, 1));
-  ledger.node(nodeOfRun(run, 2));
+  ledger.node('todos', nodeOfRun(run, 1));
+  ledger.node('todos', nodeOfRun(run, 2));
   await ledger.end(ended(run, { usage }), 'errors', { model: 'some/model' });
   await ledger.end(ended(run, { state: 'aborted' }), 'errors');
   await ledger.settled();
@@ -299,7 +299,7 @@ test('the summary of a run whose end is stored at the second try has its nodes',
   const { ledger, runtime, analytics } = await startLedger(t);
   const run = queuedRun();
   await ledger.insert(run);
-  ledger.node(nodeOfRun(run, 1));
+  ledger.node('todos', nodeOfRun(run, 1));
   await ledger.settled();
   await runtime.exec(
     "CREATE TRIGGER full BEFORE UPDATE OF ended_at ON runs BEGIN SELECT raise(ABORT, 'the disk is full'); END",
@@ -323,9 +323,9 @@ test('a writer that is killed again and again loses and repeats nothing', async 
     ]);
     const killed = i % 20 === 7 ? writer.replace() : null;
     await stored;
-    ledger.started(run.runId, NOW);
-    ledger.node(nodeOfRun(run, 1));
-    ledger.node(nodeOfRun(run, 2));
+    ledger.started(run, NOW);
+    ledger.node('todos', nodeOfRun(run, 1));
+    ledger.node('todos', nodeOfRun(run, 2));
     const killedAgain = i % 20 === 17 ? (killed?.then(() => writer.replace()) ?? writer.replace()) : null;
     await Promise.all([killed, killedAgain, ledger.end(ended(run), keep)]);
     if (killed || killedAgain) kills += 1;
@@ -569,7 +569,7 @@ test('an app that is removed takes its runs, state and cron fires along, and no 
   for (const app of ['todos', 'notes']) {
     const run = queuedRun({ app });
     await ledger.insert(run, [ledger.cronFire({ app, id: 'digest' }, NOW)]);
-    ledger.node(nodeOfRun(run, 1));
+    ledger.node('todos', nodeOfRun(run, 1));
     await ledger.end(ended(run), { count: 3 });
     await ledger.setState({ app, id: 'digest' }, 'k', 1);
   }
@@ -630,7 +630,7 @@ test('state: any JSON by key, per automation, within its limits', async (t) => {
 
 test('a step that cannot be recorded is logged, and the rest goes on', async (t: TestContext) => {
   const { ledger, warnings } = await startLedger(t);
-  ledger.node(nodeOfRun(queuedRun(), 1));
+  ledger.node('todos', nodeOfRun(queuedRun(), 1));
   await ledger.settled();
   assert.deepEqual(warnings, ['A step of a run could not be recorded.']);
 });

@@ -25,6 +25,7 @@ import {
 import { addColumns } from '../added-columns.ts';
 import { inTurns } from '../dispatch/kept-array.ts';
 import { retryIfWriterLost } from '../retry-if-writer-lost.ts';
+import { OncePerDatabase, type RuntimeDatabases, RuntimeTables, unlessLost } from '../runtime/runtime-databases.ts';
 import { Retention } from './retention.ts';
 import { RunSummaries } from './run-summaries.ts';
 
@@ -32,8 +33,8 @@ import { RunSummaries } from './run-summaries.ts';
 type AutomationName = { app: string; id: string };
 
 type RunLedgerOptions = {
-  /** `runtime.sqlite` and `analytics.sqlite`, through the writer. */
-  runtime: DbClient;
+  /** The history, and `analytics.sqlite`, through the writer. */
+  runtime: RuntimeDatabases;
   analytics: DbClient;
   /** Puts a damaged `analytics.sqlite` aside; answers its new name. */
   putAnalyticsAside(): Promise<string>;
@@ -65,7 +66,9 @@ const SET_STATE = `INSERT INTO automation_state (app_id, automation_id, key, val
 
 /** Every statement here may run twice: see `retryIfWriterLost`. */
 export class RunLedger {
-  readonly #db: DbClient;
+  readonly #runtime: RuntimeDatabases;
+  readonly #tables: RuntimeTables;
+  readonly #recovery = new OncePerDatabase((db) => this.#interrupt(db));
   readonly #now: () => number;
   readonly #log: Pick<Logger, 'warn'>;
   readonly #onEnded: (run: RunRecord) => void;
@@ -74,15 +77,16 @@ export class RunLedger {
   readonly #gathered = new GatheredWrites();
   #opening: Promise<void> | null = null;
   #isOpen = false;
-  /** Runs whose end is not stored. */
-  readonly #open = new Set<string>();
+  /** Runs whose end is not stored, with their apps. */
+  readonly #open = new Map<string, string>();
   /** State of runs under way. */
   readonly #tallies = new Map<string, Tally>();
   /** Statements under way that no caller waits for. */
   readonly #pending = new Set<Promise<void>>();
 
   constructor({ runtime, analytics, putAnalyticsAside, now, log, onEnded = () => {} }: RunLedgerOptions) {
-    this.#db = runtime;
+    this.#runtime = runtime;
+    this.#tables = new RuntimeTables(runtime, makeTables);
     this.#now = now;
     this.#log = log;
     this.#onEnded = onEnded;
@@ -90,7 +94,7 @@ export class RunLedger {
     this.#summaries = new RunSummaries(analytics, putAnalyticsAside, log);
   }
 
-  /** Makes the tables; marks what an earlier gateway left `interrupted`. When it rejects, the next run to be stored tries again. */
+  /** Makes the tables, and does `recover` in each database. When it rejects, the next run to be stored tries again. */
   open(): Promise<void> {
     this.#opening ??= this.#prepare().catch((error: unknown) => {
       this.#opening = null;
@@ -100,18 +104,23 @@ export class RunLedger {
   }
 
   async #prepare(): Promise<void> {
-    await retryIfWriterLost(async () => {
-      await this.#db.exec(RUNTIME_SCHEMA);
-      await addColumns(this.#db, 'runs', ADDED_RUN_COLUMNS);
-    });
+    const all = await this.#tables.all();
     await this.#summaries.open();
-    await this.interruptAll();
-    // A crash may have come between the end of a run and its summary; those of the newest are added again.
-    for (const { run, nodes } of await this.#withNodes('', 'DESC')) {
-      if (run.endedAt !== null) this.#summaries.add(run, nodes, null);
+    for (const db of all) {
+      await this.recover(db);
+      await this.#summaries.settled();
+      // A crash may have come between the end of a run and its summary; those of the newest are added again.
+      for (const { run, nodes } of await this.#withNodes(db, '', 'DESC')) {
+        if (run.endedAt !== null) this.#summaries.add(run, nodes, null);
+      }
+      await this.#summaries.settled();
     }
-    await this.#summaries.settled();
     this.#isOpen = true;
+  }
+
+  /** Marks the runs that an earlier gateway left in a database `interrupted`, once, before anything is written there. */
+  async recover(db: DbClient): Promise<void> {
+    await this.#recovery.in(db);
   }
 
   /**
@@ -119,9 +128,9 @@ export class RunLedger {
    * when it runs twice. Rejects with `CONFLICT` when `extra` claims a webhook message that was taken before.
    */
   async insert(run: RunRecord, extra: SqlStatement[] = []): Promise<void> {
-    if (!this.#isOpen) await this.open();
-    this.#open.add(run.runId);
-    const write = () => retryIfWriterLost(() => this.#db.batch([insertRun(run), ...extra]));
+    const db = await this.#toWrite(run.app);
+    this.#open.set(run.runId, run.app);
+    const write = () => retryIfWriterLost(() => db.batch([insertRun(run), ...extra]));
     try {
       await this.#refusingReplays(() => this.#gathered.add(this.#open.size, write));
     } catch (error) {
@@ -131,20 +140,20 @@ export class RunLedger {
   }
 
   /** The run goes from `queued` to `running`; a failure is logged. */
-  started(runId: string, startedAt: number): void {
+  started({ app, runId }: RunRecord, startedAt: number): void {
     const sql = "UPDATE runs SET state = 'running', started_at = ? WHERE run_id = ? AND state = 'queued'";
-    this.#later(runId, [sql, [startedAt, runId]]);
+    this.#later(app, runId, [sql, [startedAt, runId]]);
   }
 
-  /** A node ended. Stored in the order of the calls and before the end of its run; a failure is logged. */
-  node(node: RunNode): void {
+  /** A node of a run of the app ended. Stored in the order of the calls and before the end of its run; a failure is logged. */
+  node(app: string, node: RunNode): void {
     const tally = this.#tallies.get(node.runId) ?? { nodes: 0, bytes: 0 };
     this.#tallies.set(node.runId, tally);
     const limit = tally.bytes < LIMITS.runNodesBytes ? LIMITS.runValueBytes : LIMITS.runValueLeftBytes;
     const { statement, bytes } = insertNode(node, limit);
     tally.nodes += 1;
     tally.bytes += bytes;
-    this.#later(node.runId, statement);
+    this.#later(app, node.runId, statement);
   }
 
   /**
@@ -180,7 +189,7 @@ export class RunLedger {
 
   /** Stores a run that ended as it began: `skipped`. `extra` as in `insert`. */
   async skip(run: RunRecord, keep: HistoryKeep, extra: SqlStatement[] = []): Promise<void> {
-    if (!this.#isOpen) await this.open();
+    await this.#toWrite(run.app);
     const endedAt = run.endedAt ?? this.#now();
     const skipped = { ...run, endedAt };
     await this.#refusingReplays(() => this.#retention.store(skipped, keep, [insertRun(skipped), ...extra]));
@@ -190,34 +199,59 @@ export class RunLedger {
 
   /** The run with the whole of what is stored of it, or null. */
   async get(runId: string): Promise<RunRecord | null> {
-    const row = await retryIfWriterLost(() =>
-      this.#db.get(`SELECT ${RUN_COLUMNS} FROM runs WHERE run_id = ?`, [runId]),
-    );
-    return row && runOf(row);
+    const app = this.#open.get(runId);
+    if (app !== undefined) return find(await this.#tables.of(app), runId);
+    for (const db of await this.#tables.all()) {
+      const run = await unlessLost(db, () => find(db, runId));
+      if (run !== null) return run;
+    }
+    return null;
   }
 
   /** Nodes of a run in their order: at most `limit`, of those behind the ordinal `after`. */
-  async nodes(runId: string, page: { after?: number; limit?: number } = {}): Promise<RunNode[]> {
+  async nodes({ app, runId }: RunRecord, page: { after?: number; limit?: number } = {}): Promise<RunNode[]> {
     const { after = 0, limit = LIMITS.listRowsMax } = page;
     const sql = 'SELECT * FROM run_nodes WHERE run_id = ? AND ordinal > ? ORDER BY ordinal LIMIT ?';
-    const rows = await retryIfWriterLost(() => this.#db.all(sql, [runId, after, limit]));
+    const db = await this.#tables.of(app);
+    const rows = await retryIfWriterLost(() => db.all(sql, [runId, after, limit]));
     return inTurns(rows, nodeOf);
   }
 
   /** Runs, the newest first; of inputs and outputs over `LIMITS.runListedBytes` only the beginning. */
   async list(filter: RunFilter = {}, limit: number = LIMITS.listRows): Promise<RunRecord[]> {
-    const [sql, params] = listRuns(filter, limit);
-    const rows = await retryIfWriterLost(() => this.#db.all(sql, params));
-    return rows.map(runOf);
+    const app = filter.ref?.app ?? filter.app;
+    if (app !== undefined) {
+      const db = await this.#tables.existing(app);
+      return db === null ? [] : listIn(db, filter, limit);
+    }
+    let newest: RunRecord[] = [];
+    for (const db of await this.#tables.all()) {
+      // There may be thousands of databases: each is asked only for what belongs to the page.
+      const from = newest.length < limit ? undefined : newest.at(-1)?.runId;
+      const found = (await unlessLost(db, () => listIn(db, { ...filter, from }, limit))) ?? [];
+      newest = newest.length === 0 ? found : [...newest, ...found].sort(byAge).slice(0, limit);
+    }
+    return newest;
   }
 
   /** The newest run of each automation that has one, by ref, as `list` gives it. */
   async lastRuns(automations: AutomationName[]): Promise<Map<string, RunRecord>> {
     const runs = new Map<string, RunRecord>();
-    for (let from = 0; from < automations.length; from += LIMITS.listRowsMax) {
-      const refs = automations.slice(from, from + LIMITS.listRowsMax).map(({ app, id }) => [app, id]);
-      const rows = await retryIfWriterLost(() => this.#db.all(LAST_RUNS, [JSON.stringify(refs)]));
-      for (const run of rows.map(runOf)) runs.set(run.ref, run);
+    const refsOf = new Map<DbClient | null, [app: string, id: string][]>();
+    for (const { app, id } of automations) {
+      const db = this.#runtime.existing(app);
+      const known = refsOf.get(db);
+      if (known === undefined) refsOf.set(db, [[app, id]]);
+      else known.push([app, id]);
+    }
+    for (const [db, all] of refsOf) {
+      if (db === null) continue;
+      await this.#tables.in(db);
+      for (let from = 0; from < all.length; from += LIMITS.listRowsMax) {
+        const refs = all.slice(from, from + LIMITS.listRowsMax);
+        const rows = await retryIfWriterLost(() => db.all(LAST_RUNS, [JSON.stringify(refs)]));
+        for (const run of rows.map(runOf)) runs.set(run.ref, run);
+      }
     }
     return runs;
   }
@@ -236,19 +270,22 @@ export class RunLedger {
     if (!run) return null;
     // Both times: what is counted while the statement is under way may be from before it.
     this.#retention.pinned(run, pinned);
-    await retryIfWriterLost(() => this.#db.run('UPDATE runs SET pinned = ? WHERE run_id = ?', [pinned ? 1 : 0, runId]));
-    const changed = await this.get(runId);
+    const db = await this.#tables.of(run.app);
+    await retryIfWriterLost(() => db.run('UPDATE runs SET pinned = ? WHERE run_id = ?', [pinned ? 1 : 0, runId]));
+    const changed = await find(db, runId);
     if (changed) this.#retention.pinned(changed, pinned);
     return changed;
   }
 
   /** The app was removed: its runs, its automations' state and when they fired go. Its summaries stay. */
   async forgetApp(app: string): Promise<void> {
+    const db = await this.#tables.existing(app);
+    if (db === null) return;
     const sql = 'DELETE FROM runs WHERE run_id IN (SELECT run_id FROM runs WHERE app_id = ? LIMIT ?)';
     // In steps, so that a long history does not keep the writer from everything else.
-    while ((await retryIfWriterLost(() => this.#db.run(sql, [app, LIMITS.runsDropped]))).changes > 0);
+    while ((await retryIfWriterLost(() => db.run(sql, [app, LIMITS.runsDropped]))).changes > 0);
     await retryIfWriterLost(() =>
-      this.#db.batch([
+      db.batch([
         ['DELETE FROM automation_state WHERE app_id = ?', [app]],
         ['DELETE FROM cron_fired WHERE app_id = ?', [app]],
       ]),
@@ -259,17 +296,22 @@ export class RunLedger {
   /** The scheduled time, in milliseconds since the epoch, of the automation's latest cron fire; null before the first. */
   async cronFired({ app, id }: AutomationName): Promise<number | null> {
     const sql = 'SELECT last_at FROM cron_fired WHERE app_id = ? AND automation_id = ?';
-    const row = await retryIfWriterLost(() => this.#db.get(sql, [app, id]));
+    const db = await this.#tables.existing(app);
+    const row = db && (await retryIfWriterLost(() => db.get(sql, [app, id])));
     return row === null ? null : Number(row.last_at);
   }
 
-  /** By ref, the scheduled times of the latest cron fires, but for those ahead of `at` by more than a clock that is set back may be wrong. */
-  async lastCronFires(at: number): Promise<Map<string, number>> {
+  /**
+   * By ref, the scheduled times of the latest cron fires, but for those ahead of `at` by more than a clock that is set back may be wrong:
+   * of all automations, or of those in one database.
+   */
+  async lastCronFires(at: number, only?: DbClient): Promise<Map<string, number>> {
     const sql = 'SELECT app_id, automation_id, last_at FROM cron_fired WHERE last_at <= ?';
-    const rows = await retryIfWriterLost(() => this.#db.all(sql, [at + LIMITS.cronBackMs]));
-    return new Map(
-      rows.map((row) => [automationRef(String(row.app_id), String(row.automation_id)), Number(row.last_at)]),
-    );
+    const fired = new Map<string, number>();
+    for (const db of only === undefined ? await this.#tables.all() : [await this.#tables.in(only)])
+      for (const row of await retryIfWriterLost(() => db.all(sql, [at + LIMITS.cronBackMs])))
+        fired.set(automationRef(String(row.app_id), String(row.automation_id)), Number(row.last_at));
+    return fired;
   }
 
   /** For `insert` or `skip`: the run is a cron fire of this scheduled time. */
@@ -283,14 +325,16 @@ export class RunLedger {
 
   /** Notes a cron fire, or the first time that one was looked for, without a run. */
   async noteCronFired(automation: AutomationName, scheduledAt: number): Promise<void> {
-    await retryIfWriterLost(() => this.#db.batch([this.cronFire(automation, scheduledAt)]));
+    const db = await this.#toWrite(automation.app);
+    await retryIfWriterLost(() => db.batch([this.cronFire(automation, scheduledAt)]));
   }
 
   /** `ctx.state`: the value, or undefined. Like the next two, rejects with `BAD_REQUEST` for a malformed key. */
   async getState({ app, id }: AutomationName, key: unknown): Promise<unknown> {
     const name = checkKey(key);
     const sql = 'SELECT value FROM automation_state WHERE app_id = ? AND automation_id = ? AND key = ?';
-    const row = await retryIfWriterLost(() => this.#db.get(sql, [app, id, name]));
+    const db = await this.#tables.of(app);
+    const row = await retryIfWriterLost(() => db.get(sql, [app, id, name]));
     return row === null ? undefined : JSON.parse(String(row.value));
   }
 
@@ -302,7 +346,8 @@ export class RunLedger {
     if (Buffer.byteLength(text) > LIMITS.stateValueBytes)
       throw tooLarge('value', `A value may have at most ${LIMITS.stateValueBytes} bytes of JSON.`);
     const row = { app, id, key: name, value: text, most: LIMITS.stateKeys };
-    const { changes } = await retryIfWriterLost(() => this.#db.run(SET_STATE, row));
+    const db = await this.#tables.of(app);
+    const { changes } = await retryIfWriterLost(() => db.run(SET_STATE, row));
     if (changes === 0) throw tooLarge('key', `An automation may have at most ${LIMITS.stateKeys} keys; delete some.`);
   }
 
@@ -310,29 +355,35 @@ export class RunLedger {
   async deleteState({ app, id }: AutomationName, key: unknown): Promise<void> {
     const name = checkKey(key);
     const sql = 'DELETE FROM automation_state WHERE app_id = ? AND automation_id = ? AND key = ?';
-    await retryIfWriterLost(() => this.#db.run(sql, [app, id, name]));
+    const db = await this.#tables.of(app);
+    await retryIfWriterLost(() => db.run(sql, [app, id, name]));
   }
 
-  /** Every run that has not ended is `interrupted`; for the start, and for a stop that cannot wait any longer. */
-  async interruptAll(): Promise<void> {
-    await this.settled();
+  /** Every run in the database that has not ended is `interrupted`. */
+  async #interrupt(db: DbClient): Promise<void> {
+    await this.#tables.in(db);
     for (;;) {
-      const open = await this.#withNodes('WHERE ended_at IS NULL', 'ASC');
+      const open = await this.#withNodes(db, 'WHERE ended_at IS NULL', 'ASC');
       const last = open.at(-1)?.run.runId;
       if (last === undefined) break;
       const endedAt = this.#now();
       await retryIfWriterLost(() =>
-        this.#db.batch([
+        db.batch([
           [FORGET_OPEN_MESSAGES, [last]],
           [INTERRUPT_OPEN, [endedAt, errorText(INTERRUPTED), last]],
         ]),
       );
       for (const { run, nodes } of open) this.#summaries.add({ ...run, state: 'interrupted', endedAt }, nodes, null);
     }
-    this.#tallies.clear();
-    this.#open.clear();
     this.#retention.forget();
-    await this.#summaries.settled();
+  }
+
+  /** The database for rows of the app, in which nothing is left that an earlier gateway had under way. */
+  async #toWrite(app: string): Promise<DbClient> {
+    if (!this.#isOpen) await this.open();
+    const db = this.#runtime.of(app);
+    await this.recover(db);
+    return db;
   }
 
   /** Resolves when everything that was handed over is stored, or failed. */
@@ -343,15 +394,15 @@ export class RunLedger {
   }
 
   /** Runs as they are listed, with the number of their nodes; a page from one end. */
-  async #withNodes(where: string, order: 'ASC' | 'DESC'): Promise<{ run: RunRecord; nodes: number }[]> {
+  async #withNodes(db: DbClient, where: string, order: 'ASC' | 'DESC'): Promise<{ run: RunRecord; nodes: number }[]> {
     const sql = `SELECT ${LISTED_COLUMNS}, (SELECT count(*) FROM run_nodes AS of_run WHERE of_run.run_id = runs.run_id) AS nodes
       FROM runs ${where} ORDER BY run_id ${order} LIMIT ?`;
-    const rows = await retryIfWriterLost(() => this.#db.all(sql, [LIMITS.listRowsMax]));
+    const rows = await retryIfWriterLost(() => db.all(sql, [LIMITS.listRowsMax]));
     return rows.map((row) => ({ run: runOf(row), nodes: Number(row.nodes) }));
   }
 
-  #later(runId: string, [sql, params]: SqlStatement): void {
-    const done = retryIfWriterLost(() => this.#db.run(sql, params)).then(
+  #later(app: string, runId: string, [sql, params]: SqlStatement): void {
+    const done = retryIfWriterLost(async () => this.#runtime.of(app).run(sql, params)).then(
       () => {},
       (error: unknown) => this.#log.warn({ err: error, runId }, 'A step of a run could not be recorded.'),
     );
@@ -367,6 +418,26 @@ export class RunLedger {
       throw error;
     }
   }
+}
+
+async function makeTables(db: DbClient): Promise<void> {
+  await db.exec(RUNTIME_SCHEMA);
+  await addColumns(db, 'runs', ADDED_RUN_COLUMNS);
+}
+
+async function find(db: DbClient, runId: string): Promise<RunRecord | null> {
+  const row = await retryIfWriterLost(() => db.get(`SELECT ${RUN_COLUMNS} FROM runs WHERE run_id = ?`, [runId]));
+  return row && runOf(row);
+}
+
+async function listIn(db: DbClient, filter: RunFilter, limit: number): Promise<RunRecord[]> {
+  const [sql, params] = listRuns(filter, limit);
+  return (await retryIfWriterLost(() => db.all(sql, params))).map(runOf);
+}
+
+/** The newest first: ids grow with time. */
+function byAge(one: RunRecord, other: RunRecord): number {
+  return one.runId < other.runId ? 1 : -1;
 }
 
 function tooLarge(path: string, message: string): SvcError {

@@ -2,9 +2,9 @@
 import type { HistoryKeep } from '../../protocol/automations/automation.ts';
 import type { RunRecord } from '../../protocol/automations/runs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { DbClient } from '../../protocol/wire/db-client.ts';
 import type { RunResult, SqlStatement } from '../../protocol/wire/frames.ts';
 import { retryIfWriterLost } from '../retry-if-writer-lost.ts';
+import type { RuntimeDatabases } from '../runtime/runtime-databases.ts';
 
 // `LIMIT (SELECT ?)`: where SQLite's planner looks at a parameter, as it does at a plain `LIMIT ?`, each new value has the
 // statement compiled again, which takes several times as long as to run it.
@@ -25,7 +25,7 @@ const COUNT_KEPT = `SELECT
   AS kept`;
 
 export class Retention {
-  readonly #db: DbClient;
+  readonly #runtime: RuntimeDatabases;
   readonly #now: () => number;
   /** Ended runs of an automation that are not pinned, for those that keep a count; read once, then counted along. */
   readonly #kept = new Map<string, number | Promise<number>>();
@@ -33,8 +33,8 @@ export class Retention {
   readonly #pinnedOpen = new Set<string>();
 
   /** `now` gives milliseconds since the epoch. */
-  constructor(db: DbClient, now: () => number) {
-    this.#db = db;
+  constructor(runtime: RuntimeDatabases, now: () => number) {
+    this.#runtime = runtime;
     this.#now = now;
   }
 
@@ -50,7 +50,7 @@ export class Retention {
     this.#kept.delete(run.ref);
     this.#pinnedOpen.delete(run.runId);
     const dropped = this.#dropped(run, keep);
-    await retryIfWriterLost(() => this.#db.batch(dropped ? [...write, dropped] : write));
+    await retryIfWriterLost(() => this.#runtime.of(run.app).batch(dropped ? [...write, dropped] : write));
   }
 
   /** A run is about to be pinned or not pinned any more, or just was. */
@@ -71,7 +71,7 @@ export class Retention {
     let lost = false;
     try {
       const results: RunResult[] = await retryIfWriterLost(
-        () => this.#db.batch(drop > 0 ? [dropOldest, ...write] : write),
+        () => this.#runtime.of(run.app).batch(drop > 0 ? [dropOldest, ...write] : write),
         () => {
           lost = true;
         },
@@ -104,7 +104,9 @@ export class Retention {
 
   async #count({ app, automation, ref }: RunRecord): Promise<number> {
     try {
-      const row = await retryIfWriterLost(() => this.#db.get(COUNT_KEPT, [app, automation, app, automation]));
+      const row = await retryIfWriterLost(() =>
+        this.#runtime.of(app).get(COUNT_KEPT, [app, automation, app, automation]),
+      );
       return Number(row?.kept);
     } catch (error) {
       this.#kept.delete(ref);

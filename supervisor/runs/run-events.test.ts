@@ -108,7 +108,7 @@ test('an ended run comes from the ledger, with all its nodes', async (t) => {
   await ledger.insert(run);
   const output = 'x'.repeat(20_000);
   const nodes = Array.from({ length: 45 }, (_, i) => nodeOfRun(run, i + 1, { output }));
-  for (const node of nodes) ledger.node(node);
+  for (const node of nodes) ledger.node('todos', node);
   const end = ended(run, { output: 7, summary: 'Seven.' });
   await ledger.end(end, 'all');
   const client = await follow(`${run.runId}/events`);
@@ -276,7 +276,7 @@ test('one run: its record, nodes, pin and cancel; a missing one is UNKNOWN_RUN',
   const run = queuedRun();
   await ledger.insert(run);
   const nodes = [nodeOfRun(run, 1), nodeOfRun(run, 2)];
-  for (const node of nodes) ledger.node(node);
+  for (const node of nodes) ledger.node('todos', node);
   assert.deepEqual((await ask('GET', `/${run.runId}`)).body, run);
   assert.deepEqual((await ask('GET', `/${run.runId}/nodes`)).body, nodes);
   assert.deepEqual((await ask('GET', `/${run.runId}/nodes?after=1`)).body, nodes.slice(1));

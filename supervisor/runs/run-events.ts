@@ -148,7 +148,7 @@ export class RunEvents {
     try {
       await send({ type: 'run.start', run: asStarted(run) });
       for (let after = 0; reader.isOpen; ) {
-        const nodes = await this.#ledger.nodes(run.runId, { after, limit: REPLAYED_NODES });
+        const nodes = await this.#ledger.nodes(run, { after, limit: REPLAYED_NODES });
         for (const node of nodes) {
           await send(startOf(node));
           await send({ type: 'node.end', node });

@@ -130,7 +130,7 @@ export class Run {
     this.nodes = new RunNodes({
       runId,
       events,
-      store: (node) => ledger.node(node),
+      store: (node) => ledger.node(about.app, node),
       now,
       redactor: () => work.redactor,
     });

@@ -7,8 +7,9 @@ import { type TestContext, test } from 'node:test';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { Layout } from '../../../storage/layout.ts';
 import { startWriter } from '../../../testing/run-ledger.ts';
+import { OneRuntimeDatabase, RuntimeTables } from '../../runtime/runtime-databases.ts';
 import { Attachments } from './attachment-store.ts';
-import { ChatStore, nameOf } from './chat-store.ts';
+import { ChatStore, makeChatTables, nameOf } from './chat-store.ts';
 
 async function setUp(t: TestContext) {
   const writer = await startWriter(t);
@@ -19,10 +20,10 @@ async function setUp(t: TestContext) {
   const warnings: string[] = [];
   const log = { warn: (_fields: unknown, message?: string) => void warnings.push(String(message)) };
   const now = () => clock.now;
-  const attachments = new Attachments({ db, layout, log, now });
+  const tables = new RuntimeTables(new OneRuntimeDatabase(db), makeChatTables);
+  const attachments = new Attachments({ tables, layout, log, now });
   t.after(() => attachments.stop());
-  const conversations = new ChatStore({ db, layout, log, now });
-  await conversations.prepare();
+  const conversations = new ChatStore({ tables, layout, log, now });
   const store = (text: string, type = 'text/plain') =>
     attachments.store('notes', Readable.from([Buffer.from(text)]), type);
   /** A message that has them. */

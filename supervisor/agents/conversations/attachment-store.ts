@@ -26,6 +26,7 @@ import {
 import { isMissing, namesIn, removeDurable, syncDir } from '../../../storage/files/atomic-file.ts';
 import type { Layout } from '../../../storage/layout.ts';
 import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';
+import type { RuntimeTables } from '../../runtime/runtime-databases.ts';
 import { SerialByKey } from '../../serial.ts';
 
 const SHA256 = /^[0-9a-f]{64}$/;
@@ -36,8 +37,8 @@ const UNKNOWN = 'The app has no attachment of this sha256; upload it first.';
 const NAME_CHARS = 12;
 
 type AttachmentsOptions = {
-  /** `runtime.sqlite`, with the tables of conversations. */
-  db: DbClient;
+  /** Those of conversations. */
+  tables: RuntimeTables;
   layout: Layout;
   log: Pick<Logger, 'warn'>;
   /** Milliseconds since the epoch. */
@@ -63,9 +64,14 @@ export class Attachments {
     // What opens it runs in the background: a stop may come first.
     if (this.#stopped) return;
     this.#sweeping = setInterval(() => void this.#logged(() => this.sweep()), LIMITS.dayMs).unref();
+    await this.recover(apps);
+    await this.#logged(() => this.sweep());
+  }
+
+  /** Removes what a crash left in the folders of these apps. Never rejects. */
+  async recover(apps: readonly string[]): Promise<void> {
     await this.#logged(async () => {
       for (const app of apps) await this.#clear(app);
-      await this.sweep();
     });
   }
 
@@ -78,7 +84,7 @@ export class Attachments {
   async store(app: string, body: Readable, type: string): Promise<AttachmentRecord & { created: boolean }> {
     // It may fail before it is read, and an error without a listener would end the process.
     body.on('error', () => {});
-    const { layout, db, now } = this.#options;
+    const { layout, tables, now } = this.#options;
     const folder = layout.app(app).attachmentsDir;
     // Its folder is not made anew: the app may be removed at any moment.
     await mkdir(folder, { mode: 0o700 }).then(() => syncDir(dirname(folder)), unlessThere(app));
@@ -88,7 +94,8 @@ export class Attachments {
       const record = { sha256, size, type };
       return await this.#serial.run(`${app}/${sha256}`, async () => {
         const known = await this.get(app, sha256);
-        if (known === null) await this.#demandRoom(app, size);
+        const db = await tables.of(app);
+        if (known === null) await this.#demandRoom(db, app, size);
         await rename(temporary, join(folder, sha256));
         await syncDir(folder);
         await retryIfWriterLost(() => db.batch([insertAttachment(app, record, now())]));
@@ -103,7 +110,8 @@ export class Attachments {
   /** Null when there is none. */
   async get(app: string, sha256: string): Promise<AttachmentRecord | null> {
     if (!SHA256.test(sha256)) return null;
-    const row = await retryIfWriterLost(() => this.#options.db.get(GET_ATTACHMENT, [app, sha256]));
+    const db = await this.#options.tables.existing(app);
+    const row = db && (await retryIfWriterLost(() => db.get(GET_ATTACHMENT, [app, sha256])));
     return row && { sha256, size: Number(row.size), type: String(row.type) };
   }
 
@@ -151,8 +159,12 @@ export class Attachments {
   /** Removes what is over. */
   async sweep(): Promise<void> {
     const before = this.#options.now() - LIMITS.attachmentKeepMs;
+    for (const db of await this.#options.tables.all()) await this.#sweep(db, before);
+  }
+
+  async #sweep(db: DbClient, before: number): Promise<void> {
     for (;;) {
-      const due = await retryIfWriterLost(() => this.#options.db.all(DUE_ATTACHMENTS, [before, LIMITS.listRowsMax]));
+      const due = await retryIfWriterLost(() => db.all(DUE_ATTACHMENTS, [before, LIMITS.listRowsMax]));
       for (const row of due) {
         const [app, sha256] = [String(row.app_id), String(row.sha256)];
         await this.#remove(app, sha256, DELETE_DUE_ATTACHMENT, [app, sha256, before]);
@@ -161,9 +173,9 @@ export class Attachments {
     }
   }
 
-  async #demandRoom(app: string, size: number): Promise<void> {
+  async #demandRoom(db: DbClient, app: string, size: number): Promise<void> {
     const { attachmentsBytes: most, attachmentCountedBytes: least } = LIMITS;
-    const row = await retryIfWriterLost(() => this.#options.db.get(ATTACHED_BYTES, [least, app]));
+    const row = await retryIfWriterLost(() => db.get(ATTACHED_BYTES, [least, app]));
     if (Number(row?.bytes) + Math.max(size, least) <= most) return;
     const message = `The app has ${most / 1024 ** 3} GiB of attachments, the maximum; delete some, or conversations that have them.`;
     throw new SvcError('CONFLICT', message);
@@ -181,9 +193,11 @@ export class Attachments {
   #remove(app: string, sha256: string, sql: string, params: (string | number)[]): Promise<boolean> {
     if (!SHA256.test(sha256)) return Promise.resolve(false);
     return this.#serial.run(`${app}/${sha256}`, async () => {
+      const db = await this.#options.tables.existing(app);
+      if (db === null) return false;
       let lost = false;
       const { changes } = await retryIfWriterLost(
-        () => this.#options.db.run(sql, params),
+        () => db.run(sql, params),
         () => {
           lost = true;
         },

@@ -7,7 +7,8 @@ import type { SqlStatement } from '../../../protocol/wire/frames.ts';
 import { HistoryFold, Tally } from '../../../storage/chat/chat-history.ts';
 import { Layout } from '../../../storage/layout.ts';
 import { startWriter } from '../../../testing/run-ledger.ts';
-import { ChatStore, nameOf } from './chat-store.ts';
+import { OneRuntimeDatabase, RuntimeTables } from '../../runtime/runtime-databases.ts';
+import { ChatStore, makeChatTables, nameOf } from './chat-store.ts';
 
 const NOW = 1_700_000_000_000;
 
@@ -15,12 +16,13 @@ async function setUp(t: TestContext) {
   const writer = await startWriter(t);
   const db = writer.client('runtime');
   const log = { warn: () => assert.fail() };
-  const conversations = new ChatStore({ db, layout: new Layout(writer.folder), log, now: () => NOW + 5 });
-  await conversations.prepare();
+  const tables = new RuntimeTables(new OneRuntimeDatabase(db), makeChatTables);
+  const conversations = new ChatStore({ tables, layout: new Layout(writer.folder), log, now: () => NOW + 5 });
+  await tables.all();
   const turns = {
     open: (app: string, id: string) => conversations.open(nameOf(app, id)),
     messages: (id: string, limit: number, before: string | null) => conversations.messages('notes', id, limit, before),
-    unended: (after: string, limit: number) => conversations.unended(after, limit),
+    unended: (after: string, limit: number) => conversations.unended(db, after, limit),
   };
   return { writer, db, conversations, turns };
 }

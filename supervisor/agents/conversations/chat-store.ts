@@ -1,5 +1,5 @@
 /**
- * Stores conversations and chat windows as rows of `runtime.sqlite` (specification, "Conversations"). The transcripts of windows are
+ * Stores conversations and chat windows as rows of the runtime databases (specification, "Conversations"). The transcripts of windows are
  * copies of them.
  */
 import { randomBytes } from 'node:crypto';
@@ -37,6 +37,7 @@ import { isDamaged } from '../../../storage/chat/transcript.ts';
 import type { Layout } from '../../../storage/layout.ts';
 import { addColumns } from '../../added-columns.ts';
 import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';
+import type { RuntimeTables } from '../../runtime/runtime-databases.ts';
 import { demandRoom, StoredConversation } from './stored-conversation.ts';
 import { WindowCopies } from './window-copies.ts';
 
@@ -64,8 +65,8 @@ const FORGET = `DELETE FROM conversations WHERE conversation_id IN
   (SELECT conversation_id FROM conversations WHERE app_id = ? AND kind = ? LIMIT 16)`;
 
 type ChatStoreOptions = {
-  /** The gateway's runtime database. */
-  db: DbClient;
+  /** With what `makeChatTables` makes. */
+  tables: RuntimeTables;
   layout: Layout;
   log: Pick<Logger, 'warn'>;
   /** Milliseconds since the epoch. */
@@ -77,23 +78,14 @@ type ChatStoreOptions = {
  * see `retryIfWriterLost`.
  */
 export class ChatStore {
+  readonly tables: RuntimeTables;
   readonly copies: WindowCopies;
-  readonly #db: DbClient;
   readonly #now: () => number;
 
   constructor(options: ChatStoreOptions) {
+    this.tables = options.tables;
     this.copies = new WindowCopies(options);
-    this.#db = options.db;
     this.#now = options.now ?? Date.now;
-  }
-
-  /** Makes the tables, or adds what those of earlier releases do not have. */
-  async prepare(): Promise<void> {
-    await retryIfWriterLost(async () => {
-      await this.#db.exec(CHAT_SCHEMA);
-      for (const [table, columns] of Object.entries(ADDED_COLUMNS)) await addColumns(this.#db, table, columns);
-      await this.#db.exec(ADDED_INDEXES);
-    });
   }
 
   /**
@@ -112,26 +104,33 @@ export class ChatStore {
       throw new SvcError('CONFLICT', message, { path: 'conversationId' });
     }
     const id = rowIdOf(name);
-    const [turns, texts] = await Promise.all([this.#all(TURNS, [id]), this.#all(SAID, [id, LIMITS.listRowsMax])]);
-    const tools = { db: this.#db, now: this.#now, copies: this.copies };
+    const key = scopeKey(name.app, name.draft);
+    const [turns, texts] = await Promise.all([
+      this.#all(key, TURNS, [id]),
+      this.#all(key, SAID, [id, LIMITS.listRowsMax]),
+    ]);
+    const tools = { tables: this.tables, now: this.#now, copies: this.copies };
     return new StoredConversation(tools, name, { head, turns, texts, damage });
   }
 
-  /** Conversations and windows with a turn that has not ended, in order, a limited number after the row `after`. */
-  async unended(after: string, limit: number): Promise<ConversationName[]> {
-    const rows = await this.#all(OPEN_TURNS, [after, limit]);
+  /** Conversations and windows in a database with a turn that has not ended, in order, a limited number after the row `after`. */
+  async unended(db: DbClient, after: string, limit: number): Promise<ConversationName[]> {
+    const rows = await retryIfWriterLost(() => db.all(OPEN_TURNS, [after, limit]));
     return rows.map((row) => nameOfRow(String(row.conversation_id), String(row.app_id)));
   }
 
   /** The keys of drafts that have windows. */
   async draftKeys(): Promise<string[]> {
-    return (await this.#all(DRAFT_KEYS, [])).map((row) => String(row.app_id));
+    const keys: string[] = [];
+    for (const db of await this.tables.all())
+      for (const row of await retryIfWriterLost(() => db.all(DRAFT_KEYS))) keys.push(String(row.app_id));
+    return keys;
   }
 
   /** The windows of an app or draft; the one that was used last comes first. */
   async windows(key: string): Promise<ChatWindow[]> {
     await this.copies.completeAll(key);
-    const rows = await this.#all(LIST_WINDOWS, [key]);
+    const rows = await this.#all(key, LIST_WINDOWS, [key]);
     return rows.flatMap((row) => {
       const found = windowOf(row);
       if (found === null) return [];
@@ -158,8 +157,9 @@ export class ChatStore {
   /** The messages of a window in the order in which they were stored. Rejects with `UNKNOWN_WINDOW`, `WINDOW_DAMAGED`. */
   async history(name: ConversationName): Promise<HistoryRow[]> {
     if ((await this.#head(name)) === null) throw unknownWindow(name);
-    const turns = await this.#all(ALL_TURNS, [rowIdOf(name)]);
-    const placed = await this.#placed(turns);
+    const key = scopeKey(name.app, name.draft);
+    const turns = await this.#all(key, ALL_TURNS, [rowIdOf(name)]);
+    const placed = await this.#placed(key, turns);
     // Turns that wait are stored among the events of the one that runs.
     placed.sort((one, other) => one.place - other.place);
     return placed.map(({ row }, at) => ({ ...row, seq: at + 1 }));
@@ -175,16 +175,17 @@ export class ChatStore {
     }: { id?: string; title?: string | null; by?: NamedPerson | undefined },
   ): Promise<ConversationRecord> {
     checkConversationId(id);
-    await demandRoom(this.#db, nameOf(app, id));
+    const db = await this.tables.of(app);
+    await demandRoom(db, nameOf(app, id));
     const now = this.#now();
     let lost = false;
     const { changes } = await retryIfWriterLost(
-      () => this.#db.run(INSERT, [id, app, title, now, now, by === undefined ? null : JSON.stringify(by)]),
+      () => db.run(INSERT, [id, app, title, now, now, by === undefined ? null : JSON.stringify(by)]),
       () => {
         lost = true;
       },
     );
-    const found = await this.#find(id);
+    const found = await this.#find(app, id);
     // The lost statement may have been stored: then the row is ours.
     const isOwn = changes > 0 || (lost && found?.app === app && found.createdAt === now);
     if (found === null || !isOwn)
@@ -194,7 +195,7 @@ export class ChatStore {
 
   /** Rejects with `UNKNOWN_CONVERSATION`, also for one of another app. */
   async get(app: string, id: string): Promise<ConversationRecord> {
-    const found = await this.#find(id);
+    const found = await this.#find(app, id);
     if (found?.app !== app) throw unknownConversation(id);
     return found;
   }
@@ -203,14 +204,13 @@ export class ChatStore {
   async list(app: string, limit: number, before: string | null): Promise<ConversationRecord[]> {
     if (before !== null) await this.get(app, before);
     const [sql, params] = listConversations(app, limit, before);
-    return (await this.#all(sql, params)).map(conversationOf);
+    return (await this.#all(app, sql, params)).map(conversationOf);
   }
 
   async rename(app: string, id: string, title: string): Promise<ConversationRecord> {
     await this.get(app, id);
-    await retryIfWriterLost(() =>
-      this.#db.run('UPDATE conversations SET title = ? WHERE conversation_id = ?', [title, id]),
-    );
+    const db = await this.tables.of(app);
+    await retryIfWriterLost(() => db.run('UPDATE conversations SET title = ? WHERE conversation_id = ?', [title, id]));
     return this.get(app, id);
   }
 
@@ -223,20 +223,21 @@ export class ChatStore {
     await this.get(app, id);
     const turns: Row[] = [];
     let bytes = 0;
-    for (const turn of await this.#all(PAGE, [id, before ?? LAST, limit])) {
+    for (const turn of await this.#all(app, PAGE, [id, before ?? LAST, limit])) {
       bytes += Number(turn.bytes);
       if (turns.length > 0 && bytes > LIMITS.conversationPageBytes) break;
       turns.unshift(turn);
     }
     const first = String(turns[0]?.turn_id ?? '');
-    const [earlier] = await this.#all(MESSAGES_BEFORE, [id, first]);
-    const placed = await this.#placed(turns);
+    const [earlier] = await this.#all(app, MESSAGES_BEFORE, [id, first]);
+    const placed = await this.#placed(app, turns);
     return placed.map(({ row }, at) => ({ ...row, seq: Number(earlier?.messages ?? 0) + at + 1 }));
   }
 
   /** With its turns, of which none is under way. */
   async remove(name: ConversationName): Promise<void> {
-    await retryIfWriterLost(() => this.#db.run('DELETE FROM conversations WHERE conversation_id = ?', [rowIdOf(name)]));
+    const db = await this.tables.of(scopeKey(name.app, name.draft));
+    await retryIfWriterLost(() => db.run('DELETE FROM conversations WHERE conversation_id = ?', [rowIdOf(name)]));
     if (name.kind === 'window') await this.copies.remove(name);
   }
 
@@ -249,35 +250,42 @@ export class ChatStore {
   /** The app was removed, and with its folder its attachments and transcripts. Resolves with the ids of its conversations. */
   async forgetApp(app: string): Promise<string[]> {
     const rows = await this.#all(
+      app,
       `SELECT conversation_id FROM conversations WHERE app_id = ? AND kind = 'conversation'`,
       [app],
     );
     await this.forgetWindows(app);
     await this.#forget(app, 'conversation');
-    await retryIfWriterLost(() => this.#db.run('DELETE FROM attachments WHERE app_id = ?', [app]));
+    const db = await this.tables.existing(app);
+    if (db !== null) await retryIfWriterLost(() => db.run('DELETE FROM attachments WHERE app_id = ?', [app]));
     return rows.map((row) => String(row.conversation_id));
   }
 
   async #forget(key: string, kind: ConversationName['kind']): Promise<void> {
-    while ((await retryIfWriterLost(() => this.#db.run(FORGET, [key, kind]))).changes > 0);
+    const db = await this.tables.existing(key);
+    while (db !== null && (await retryIfWriterLost(() => db.run(FORGET, [key, kind]))).changes > 0);
   }
 
   /** Null when there is none. Rejects with `WINDOW_DAMAGED`. */
   async #head(name: ConversationName): Promise<Row | null> {
-    const get = () => retryIfWriterLost(() => this.#db.get(HEAD, [rowIdOf(name)]));
+    const key = scopeKey(name.app, name.draft);
+    const get = () => this.#get(key, HEAD, [rowIdOf(name)]);
     if (name.kind === 'conversation') return get();
-    await this.copies.completeAll(scopeKey(name.app, name.draft));
+    await this.copies.completeAll(key);
     const head = await get();
     return head !== null || (await this.copies.complete(name)) === 0 ? head : get();
   }
 
   /** The messages and tool calls of turns, by turn, each with the place of the item that began it. */
-  async #placed(turns: Row[]): Promise<{ row: HistoryRow; place: number }[]> {
+  async #placed(key: string, turns: Row[]): Promise<{ row: HistoryRow; place: number }[]> {
     const fold = new HistoryFold();
     const placed: { row: HistoryRow; place: number }[] = [];
     const byTurn = new Map(turns.map((turn) => [String(turn.turn_id), turn]));
     let begun = '';
-    for await (const { turnId, firstId, events, ts, place } of itemsOf(this.#all, [...byTurn.keys()])) {
+    for await (const { turnId, firstId, events, ts, place } of itemsOf(
+      (...asked) => this.#all(key, ...asked),
+      [...byTurn.keys()],
+    )) {
       const turn = byTurn.get(turnId) as Row;
       if (turnId !== begun) {
         begun = turnId;
@@ -293,13 +301,27 @@ export class ChatStore {
     return placed;
   }
 
-  readonly #all = (sql: string, params: SqlParams): Promise<Row[]> =>
-    retryIfWriterLost(() => this.#db.all(sql, params));
+  async #all(key: string, sql: string, params: SqlParams): Promise<Row[]> {
+    const db = await this.tables.existing(key);
+    return db === null ? [] : retryIfWriterLost(() => db.all(sql, params));
+  }
 
-  async #find(id: string): Promise<ConversationRecord | null> {
-    const row = await retryIfWriterLost(() => this.#db.get(GET_CONVERSATION, [id]));
+  async #get(key: string, sql: string, params: SqlParams): Promise<Row | null> {
+    const db = await this.tables.existing(key);
+    return db && retryIfWriterLost(() => db.get(sql, params));
+  }
+
+  async #find(app: string, id: string): Promise<ConversationRecord | null> {
+    const row = await this.#get(app, GET_CONVERSATION, [id]);
     return row && conversationOf(row);
   }
+}
+
+/** The tables of conversations; adds what those of earlier releases do not have. */
+export async function makeChatTables(db: DbClient): Promise<void> {
+  await db.exec(CHAT_SCHEMA);
+  for (const [table, columns] of Object.entries(ADDED_COLUMNS)) await addColumns(db, table, columns);
+  await db.exec(ADDED_INDEXES);
 }
 
 /** The key of a conversation for turns. */

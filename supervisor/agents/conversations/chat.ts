@@ -1,9 +1,11 @@
 /** Runs the turns of chat windows and conversations of apps and drafts, and removes both (specification, "Chat windows"). */
 import type { Logger } from 'pino';
 import type { ConversationName } from '../../../protocol/agents/session-key.ts';
-import { workspaceOfKey } from '../../../protocol/ids.ts';
+import { scopeKey, workspaceOfKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import { rowIdOf } from '../../../storage/chat/chat-tables.ts';
+import { OncePerDatabase } from '../../runtime/runtime-databases.ts';
 import { type TurnDrafts, workspaceOf } from '../turns/turn-drafts.ts';
 import { type TurnRunner, Turns, type TurnsOptions } from '../turns/turns.ts';
 import { type ChatStore, nameOf } from './chat-store.ts';
@@ -22,6 +24,7 @@ export class Chat {
   readonly turns: Turns;
   readonly store: ChatStore;
   readonly #options: ChatOptions;
+  readonly #recovery = new OncePerDatabase((db) => this.#settleTurns(db));
   #ready: Promise<void> | null = null;
   #settling: Promise<void> = Promise.resolve();
 
@@ -40,10 +43,10 @@ export class Chat {
   }
 
   /**
-   * Before anything else: makes the tables; turns that an earlier gateway left are `interrupted` when it resolves. When it rejects,
-   * the next call tries again.
+   * Before anything else: makes the tables; turns that an earlier gateway left are `interrupted` when it resolves: all that are here at
+   * the start, and those in the database of the app or draft `key`. When it rejects, the next call tries again.
    */
-  async open(): Promise<void> {
+  async open(key?: string): Promise<void> {
     this.#ready ??= this.#prepare();
     try {
       await this.#ready;
@@ -51,16 +54,28 @@ export class Chat {
       this.#ready = null;
       throw error;
     }
+    const db = key === undefined ? null : await this.store.tables.existing(key);
+    if (db !== null) await this.recover(db);
+  }
+
+  /** Ends the turns that an earlier gateway left in a database, once; their runs are ended by the ledger, which does so first. */
+  async recover(db: DbClient): Promise<void> {
+    await this.#recovery.in(db);
   }
 
   async #prepare(): Promise<void> {
     const { store, drafts } = this.#options;
-    await store.prepare();
+    const all = await store.tables.all();
     // A crash may have come between the end of a workspace and that of its windows.
     for (const key of drafts === null ? [] : await store.draftKeys())
       if (!(await drafts?.has(workspaceOfKey(key) ?? ''))) await store.forgetWindows(key);
+    for (const db of all) await this.recover(db);
+  }
+
+  async #settleTurns(db: DbClient): Promise<void> {
+    const { store } = this.#options;
     for (let after = ''; ; ) {
-      const left = await store.unended(after, LIMITS.listRows);
+      const left = await store.unended(db, after, LIMITS.listRows);
       for (const name of left) await this.turns.settle(name);
       const last = left.at(-1);
       if (last === undefined) return;
@@ -73,7 +88,7 @@ export class Chat {
    * there are `interrupted`.
    */
   async ready(key: string): Promise<void> {
-    await this.open();
+    await this.open(key);
     const { copies } = this.store;
     await copies.completeAll(key);
     const { withOpenTurns } = copies;
@@ -87,7 +102,7 @@ export class Chat {
   /** Throws away a window or conversation, and ends its turns. Rejects with `UNKNOWN_WINDOW`, `UNKNOWN_CONVERSATION`. */
   async remove(name: ConversationName): Promise<void> {
     const { store, drafts } = this.#options;
-    await this.open();
+    await this.open(scopeKey(name.app, name.draft));
     await (name.kind === 'window' ? store.about(name) : store.get(name.app, name.id));
     await this.turns.whileClosed(name, () => store.remove(name));
     // A window of a draft does not own that draft, so it stays.
@@ -120,14 +135,14 @@ export class Chat {
    */
   async forgetApp(app: string, { keepsChats = false }: { keepsChats?: boolean } = {}): Promise<void> {
     if (keepsChats) {
-      await this.open();
+      await this.open(app);
       await this.store.forgetWindows(app);
     } else for (const id of await this.forgetRows(app)) await this.#options.drafts?.close(workspaceOf(nameOf(app, id)));
   }
 
   /** The same, but for the workspaces. Resolves with the ids of the conversations. */
   async forgetRows(app: string): Promise<string[]> {
-    await this.open();
+    await this.open(app);
     return await this.store.forgetApp(app);
   }
 
@@ -142,7 +157,7 @@ export class Chat {
     const { drafts, store, log } = this.#options;
     if (drafts === null) return;
     try {
-      await this.open();
+      await this.open(app);
       for (const { windowId, mode } of await store.windows(app))
         if (mode === 'full') await drafts.close(workspaceOf({ kind: 'window', app, id: windowId }));
     } catch (error) {

@@ -34,9 +34,10 @@ import {
   usedAt,
 } from '../../../storage/chat/chat-tables.ts';
 import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';
+import type { RuntimeTables } from '../../runtime/runtime-databases.ts';
 import type { Ending, WindowCopies } from './window-copies.ts';
 
-type Tools = { db: DbClient; now: () => number; copies: WindowCopies };
+type Tools = { tables: RuntimeTables; now: () => number; copies: WindowCopies };
 /** `damage` is why the transcript of a window without rows cannot be read. */
 type Found = { head: Row | null; turns: Row[]; texts: Row[]; damage: SvcError | null };
 type OpenTurn = { -readonly [Member in keyof StoredTurn]: StoredTurn[Member] } & {
@@ -55,6 +56,8 @@ export class StoredConversation implements OpenConversation {
   readonly #tools: Tools;
   readonly #name: ConversationName;
   readonly #rowId: string;
+  /** Of its app or draft. */
+  readonly #key: string;
   readonly #damage: SvcError | null;
   readonly #texts: MessageText[] = [];
   #isNew: boolean;
@@ -70,6 +73,7 @@ export class StoredConversation implements OpenConversation {
     this.#tools = tools;
     this.#name = name;
     this.#rowId = rowIdOf(name);
+    this.#key = scopeKey(name.app, name.draft);
     this.#damage = damage;
     this.turns = turns.map(turnOf);
     this.#isNew = head === null;
@@ -93,11 +97,12 @@ export class StoredConversation implements OpenConversation {
 
   async begin(turn: NewTurn, events: TurnEvent[], run?: StoredRun): Promise<StoredTurn> {
     const { turnId, idempotencyKey, message, runner, mode, limited, by, ts } = turn;
-    const { db, copies } = this.#tools;
+    const { copies } = this.#tools;
     const name = this.#name;
     if (this.#damage !== null) throw this.#damage;
     if (name.kind === 'window' && Number(this.#bytes) > LIMITS.chatTranscriptBytes)
       throw new SvcError('CONFLICT', 'This window is full; go on in a new one.', { path: 'windowId' });
+    const db = await this.#db();
     if (this.#isNew) await demandRoom(db, name);
     if (this.#isNew && name.kind === 'window') await copies.makeFolder(name);
     const statements = [...insertTurn(name, turn), ...insertItem(turnId, 1, events, ts)];
@@ -123,7 +128,7 @@ export class StoredConversation implements OpenConversation {
       run,
     };
     this.turns.push(stored);
-    if (name.kind === 'window') copies.indexSoon(scopeKey(name.app, name.draft));
+    if (name.kind === 'window') copies.indexSoon(this.#key);
     return stored;
   }
 
@@ -132,14 +137,13 @@ export class StoredConversation implements OpenConversation {
     events: TurnEvent[],
     { session: resumeId, end }: { session?: string; end?: TurnEnd } = {},
   ): Promise<void> {
-    const { db, now } = this.#tools;
-    const ts = now();
+    const ts = this.#tools.now();
     const { turnId, lastId, runner } = turn;
     const tally = turn.tally ?? (await this.#tallyOf(turnId));
     for (const event of events) tally.take(event);
     const statements = insertItem(turnId, lastId + 1, events, ts);
     if (resumeId !== undefined) statements.push(keepResumeId(this.#rowId, runner, resumeId));
-    if (end === undefined) await retryIfWriterLost(() => db.batch(statements));
+    if (end === undefined) await this.#batch(statements);
     else {
       statements.push(endTurn(turnId, end, tally.answer, tally.messages, ts), usedAt(this.#rowId, ts));
       const item = { turnId, firstId: lastId + 1, events: packed(events), ts };
@@ -174,20 +178,32 @@ export class StoredConversation implements OpenConversation {
 
   /** Stores the end of a turn, with that of a window in its transcript too. */
   async #end({ run }: OpenTurn, statements: SqlStatement[], ending: Ending): Promise<void> {
-    const { db, copies } = this.#tools;
+    const { copies } = this.#tools;
     const name = this.#name;
-    const store = (all: SqlStatement[]) => run?.end(all) ?? retryIfWriterLost(() => db.batch(all));
+    const store = (all: SqlStatement[]) => run?.end(all) ?? this.#batch(all);
     if (name.kind === 'conversation') return void (await store(statements));
     // First the copy: if it is longer than the row says, the next gateway looks at it.
     const bytes = await copies.add(name, this.#bytes, ending);
     this.#bytes = null;
     await store(bytes === null ? statements : [...statements, copiedTo(this.#rowId, bytes)]);
     this.#bytes = bytes ?? (await copies.tryComplete(name));
-    copies.indexSoon(scopeKey(name.app, name.draft));
+    copies.indexSoon(this.#key);
   }
 
-  readonly #all = (sql: string, params: SqlParams): Promise<Row[]> =>
-    retryIfWriterLost(() => this.#tools.db.all(sql, params));
+  readonly #all = async (sql: string, params: SqlParams): Promise<Row[]> => {
+    const db = await this.#db();
+    return retryIfWriterLost(() => db.all(sql, params));
+  };
+
+  async #batch(statements: SqlStatement[]): Promise<void> {
+    const db = await this.#db();
+    await retryIfWriterLost(() => db.batch(statements));
+  }
+
+  /** Asked for each time: the node may lose the app meanwhile. */
+  #db(): Promise<DbClient> {
+    return this.#tools.tables.of(this.#key);
+  }
 
   async #tallyOf(turnId: string): Promise<Tally> {
     const tally = new Tally();

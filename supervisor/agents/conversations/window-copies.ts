@@ -51,6 +51,7 @@ import {
 } from '../../../storage/files/atomic-file.ts';
 import type { Layout } from '../../../storage/layout.ts';
 import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';
+import type { RuntimeTables } from '../../runtime/runtime-databases.ts';
 
 const LENGTHS = `SELECT conversation_id, transcript_bytes FROM conversations WHERE app_id = ? AND kind = 'window'`;
 const ENDED = 'SELECT turn_id FROM turns WHERE conversation_id = ? AND ended_at IS NOT NULL ORDER BY turn_id';
@@ -66,22 +67,22 @@ const IMPORT_BATCH = { statements: 200, chars: 1024 * 1024 };
 /** The end of a turn that is about to be stored. */
 export type Ending = { turnId: string; end: TurnEnd; item: StoredItem; session: string | undefined };
 
-type WindowCopiesOptions = { db: DbClient; layout: Layout; log: Pick<Logger, 'warn'> };
+type WindowCopiesOptions = { tables: RuntimeTables; layout: Layout; log: Pick<Logger, 'warn'> };
 
 export class WindowCopies {
   /** Windows whose file had a turn that has not ended. `Turns` ends it. */
   readonly withOpenTurns: ConversationName[] = [];
-  readonly #db: DbClient;
+  readonly #tables: RuntimeTables;
   readonly #layout: Layout;
   readonly #log: Pick<Logger, 'warn'>;
-  /** By key of an app or draft. */
-  readonly #completed = new Map<string, Promise<void>>();
+  /** By key of an app or draft, with the database as it was then: another node may have had it since. */
+  readonly #completed = new Map<string, { db: DbClient | null; looked: Promise<void> }>();
   /** Indexes that are to be written. */
   readonly #due = new Map<string, NodeJS.Timeout>();
   #writing: Promise<void> = Promise.resolve();
 
-  constructor({ db, layout, log }: WindowCopiesOptions) {
-    this.#db = db;
+  constructor({ tables, layout, log }: WindowCopiesOptions) {
+    this.#tables = tables;
     this.#layout = layout;
     this.#log = log;
   }
@@ -90,21 +91,22 @@ export class WindowCopies {
    * Completes the windows of an app or draft whose transcript is not as their rows left it, before they are used. Does so once for
    * each. The log says which transcript cannot be used.
    */
-  completeAll(key: string): Promise<void> {
+  async completeAll(key: string): Promise<void> {
+    const db = await this.#tables.existing(key);
     const known = this.#completed.get(key);
-    if (known) return known;
-    const looked = this.#completeAll(key);
-    this.#completed.set(key, looked);
+    if (known?.db === db) return known.looked;
+    const looked = this.#completeAll(key, db);
+    this.#completed.set(key, { db, looked });
     looked.catch(() => this.#completed.delete(key));
     return looked;
   }
 
-  async #completeAll(key: string): Promise<void> {
+  async #completeAll(key: string, db: DbClient | null): Promise<void> {
     const workspace = workspaceOfKey(key);
     const draft = workspace === undefined ? {} : { draft: workspace };
     const nameOf = (id: string): ConversationName => ({ kind: 'window', app: appOfKey(key), ...draft, id });
     const lengths = new Map<string, number>();
-    for (const row of await retryIfWriterLost(() => this.#db.all(LENGTHS, [key])))
+    for (const row of db === null ? [] : await retryIfWriterLost(() => db.all(LENGTHS, [key])))
       lengths.set(String(row.conversation_id), Number(row.transcript_bytes ?? -1));
     const names = new Map<string, ConversationName>();
     for (const file of await namesIn(this.#layout.app(key).chatDir)) {
@@ -128,27 +130,29 @@ export class WindowCopies {
   async complete(name: ConversationName): Promise<number> {
     const path = this.#pathOf(name);
     const rowId = rowIdOf(name);
-    const before = await this.#ended(rowId);
+    const key = scopeKey(name.app, name.draft);
+    const before = await this.#ended(await this.#tables.existing(key), rowId);
     if (before.length === 0 && (await lengthOf(path)) === 0) return 0;
+    const db = await this.#tables.of(key);
     let found: ImportResult;
     try {
-      found = await this.#importTurns(name, path, new Set(before));
+      found = await this.#importTurns(db, name, path, new Set(before));
     } catch (error) {
       if (!isDamaged(error) || before.length === 0) throw error;
       await setAside(path);
       found = { bytes: 0, whole: true, ended: new Set() };
     }
     let { bytes, whole } = found;
-    for (const turnId of await this.#ended(rowId)) {
+    for (const turnId of await this.#ended(db, rowId)) {
       if (found.ended.has(turnId)) continue;
       await makeChatFolder(dirname(path));
-      bytes += await addLines(path, await this.#linesOf(turnId), whole);
+      bytes += await addLines(path, await this.#linesOf(db, turnId), whole);
       whole = true;
     }
     // The next line begins on a new one.
     if (!whole) bytes += await addLines(path, [], whole);
-    await retryIfWriterLost(() => this.#db.batch([copiedTo(rowId, bytes)]));
-    this.indexSoon(scopeKey(name.app, name.draft));
+    await retryIfWriterLost(() => db.batch([copiedTo(rowId, bytes)]));
+    this.indexSoon(key);
     return bytes;
   }
 
@@ -168,7 +172,8 @@ export class WindowCopies {
     const path = this.#pathOf(name);
     try {
       if (bytes === null || (await lengthOf(path)) !== bytes) return null;
-      return bytes + (await addLines(path, await this.#linesOf(ending.turnId, ending)));
+      const db = await this.#tables.of(scopeKey(name.app, name.draft));
+      return bytes + (await addLines(path, await this.#linesOf(db, ending.turnId, ending)));
     } catch (error) {
       this.#lacks(name, error);
       return null;
@@ -235,12 +240,18 @@ export class WindowCopies {
     return join(this.#layout.app(scopeKey(name.app, name.draft)).chatDir, `w${name.id}.jsonl`);
   }
 
-  async #ended(rowId: string): Promise<string[]> {
-    return (await retryIfWriterLost(() => this.#db.all(ENDED, [rowId]))).map((row) => String(row.turn_id));
+  async #ended(db: DbClient | null, rowId: string): Promise<string[]> {
+    if (db === null) return [];
+    return (await retryIfWriterLost(() => db.all(ENDED, [rowId]))).map((row) => String(row.turn_id));
   }
 
   /** Stores what a transcript has of turns that have not ended in `known`; may be repeated after a crash. */
-  async #importTurns(name: ConversationName, path: string, known: ReadonlySet<string>): Promise<ImportResult> {
+  async #importTurns(
+    db: DbClient,
+    name: ConversationName,
+    path: string,
+    known: ReadonlySet<string>,
+  ): Promise<ImportResult> {
     const imported = new ImportedTurns(name, known);
     let at = { bytes: 0, whole: true };
     let statements: SqlStatement[] = [];
@@ -249,7 +260,7 @@ export class WindowCopies {
       const stored = statements;
       statements = [];
       chars = 0;
-      if (stored.length > 0) await retryIfWriterLost(() => this.#db.batch(stored));
+      if (stored.length > 0) await retryIfWriterLost(() => db.batch(stored));
     };
     for await (const line of transcriptLines(path, (end) => (at = end))) {
       statements.push(...imported.take(line));
@@ -262,12 +273,12 @@ export class WindowCopies {
   }
 
   /** A turn as its transcript has it; `ending` is what is not stored of it yet. */
-  async #linesOf(turnId: string, ending?: Ending): Promise<TranscriptLine[]> {
+  async #linesOf(db: DbClient, turnId: string, ending?: Ending): Promise<TranscriptLine[]> {
     const items: StoredItem[] = [];
     const [row] = await Promise.all([
-      retryIfWriterLost(() => this.#db.get(TURN, [turnId])),
+      retryIfWriterLost(() => db.get(TURN, [turnId])),
       (async () => {
-        for await (const item of itemsOf((sql, params) => retryIfWriterLost(() => this.#db.all(sql, params)), [turnId]))
+        for await (const item of itemsOf((sql, params) => retryIfWriterLost(() => db.all(sql, params)), [turnId]))
           items.push(item);
       })(),
     ]);
@@ -291,7 +302,8 @@ export class WindowCopies {
     this.#writing = this.#writing.then(async () => {
       try {
         const windows: Record<string, IndexedWindow> = {};
-        for (const row of await retryIfWriterLost(() => this.#db.all(LIST_WINDOWS, [key]))) {
+        const db = await this.#tables.existing(key);
+        for (const row of db === null ? [] : await retryIfWriterLost(() => db.all(LIST_WINDOWS, [key]))) {
           const window = windowOf(row);
           if (window === null) continue;
           const { windowId, ...entry } = window;

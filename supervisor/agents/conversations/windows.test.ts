@@ -22,9 +22,10 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import { Layout } from '../../../storage/layout.ts';
 import { startWriter } from '../../../testing/run-ledger.ts';
+import { OneRuntimeDatabase, RuntimeTables } from '../../runtime/runtime-databases.ts';
 import type { TurnDrafts } from '../turns/turn-drafts.ts';
 import { Chat } from './chat.ts';
-import { ChatStore } from './chat-store.ts';
+import { ChatStore, makeChatTables } from './chat-store.ts';
 
 type Scene = {
   dir: string;
@@ -64,9 +65,11 @@ async function sceneOf(t: TestContext): Promise<Scene> {
   const warnings: string[] = [];
   const log = { warn: (_fields: object, message?: string) => void warnings.push(String(message)) };
   const db = writer.client('runtime');
-  const again = () => new Windows(new ChatStore({ db, layout, log, now: () => 1000 + count }), writer.folder);
+  const again = () => {
+    const tables = new RuntimeTables(new OneRuntimeDatabase(db), makeChatTables);
+    return new Windows(new ChatStore({ tables, layout, log, now: () => 1000 + count }), writer.folder);
+  };
   const windows = again();
-  await windows.store.prepare();
   return { dir: layout.app('notes').chatDir, db, windows, warnings, again };
 }
 
@@ -628,8 +631,8 @@ test('windows and conversations of an earlier release have one table', async (t)
   const layout = new Layout(writer.folder);
   mkdirSync(layout.app('notes').dir, { recursive: true });
   for (let start = 0; start < 2; start++) {
-    const store = new ChatStore({ db, layout, log: { warn: () => assert.fail() } });
-    await store.prepare();
+    const tables = new RuntimeTables(new OneRuntimeDatabase(db), makeChatTables);
+    const store = new ChatStore({ tables, layout, log: { warn: () => assert.fail() } });
     assert.deepEqual(
       (await store.list('notes', 50, null)).map(({ conversationId, title }) => [conversationId, title]),
       [['c1', 'Old']],

@@ -13,7 +13,8 @@ import { type ScriptedRunner, scriptedRunner } from '../../../testing/scripted-r
 import { inTime } from '../../../testing/waiting.ts';
 import { RunEngine } from '../../runs/engine.ts';
 import type { RunLedger } from '../../runs/ledger.ts';
-import { ChatStore } from '../conversations/chat-store.ts';
+import { OneRuntimeDatabase, RuntimeTables } from '../../runtime/runtime-databases.ts';
+import { ChatStore, makeChatTables } from '../conversations/chat-store.ts';
 import { type AskedRunner, type HeldTurn, Turns, type TurnsOptions } from './turns.ts';
 
 type Scene = {
@@ -39,8 +40,8 @@ async function sceneOf(
   const { writer, ledger, runtime } = await startLedger(t);
   const layout = new Layout(writer.folder);
   mkdirSync(layout.app('notes').dir, { recursive: true });
-  const windows = new ChatStore({ db: runtime, layout, log: { warn: () => {} } });
-  await windows.prepare();
+  const tables = new RuntimeTables(new OneRuntimeDatabase(runtime), makeChatTables);
+  const windows = new ChatStore({ tables, layout, log: { warn: () => {} } });
   const runner = scriptedRunner();
   const ended: RunRecord[] = [];
   const publish = (event: RunEvent) => {

@@ -53,7 +53,7 @@ export function conversationRoutes(services: Services): Route[] {
     const { workspaces } = gitStoreOf(services);
     checkAppId(id);
     if (!registry.has(id) && (await workspaces.holders(id)).length === 0) throw unknownApp(id);
-    await chat.open();
+    await chat.open(id);
   };
   /**
    * The workspace in which a conversation works about an app that was not published: the one that has it. Undefined otherwise: its

@@ -62,11 +62,11 @@ export function runRoutes(services: RunServices): Route[] {
     ...serve(showRun, ({ params: { runId }, caller }) => known(runId, caller)),
     ...serveRaw(listNodes, async (exchange, { runId = '' }, caller) => {
       const { limit = LIMITS.listRowsMax, after = 0, before } = paramsOf(queryOf(exchange), NODES);
-      await known(runId, caller);
+      const run = await known(runId, caller);
       // Ordinals count from 1 without a gap.
       const from = before === undefined ? after : Math.max(after, before - 1 - limit);
       const most = before === undefined ? limit : Math.max(0, Math.min(limit, before - 1 - from));
-      const nodes = await services.runs.nodes(runId, { after: from, limit: most });
+      const nodes = await services.runs.nodes(run, { after: from, limit: most });
       exchange.send(200, NO_STORE, await arrayText(nodes), JSON_HEADERS);
     }),
     ...serveRaw(followRun, async (exchange, { runId = '' }, caller) => {
