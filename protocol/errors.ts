@@ -241,6 +241,13 @@ export function errorEnvelope(error: ErrorBody): { isError: true; error: ErrorBo
   return { isError: true, error };
 }
 
+/** Another node of the cluster has this data, or is about to (specification, "Take-over and release"). */
+export function movedError(): SvcError {
+  return new SvcError('STORAGE_UNAVAILABLE', 'This data moves to another node; try again in a moment.', {
+    headers: { 'retry-after': '1' },
+  });
+}
+
 const DISK_FULL = new Set(['ENOSPC', 'EDQUOT', 'EFBIG', 'SQLITE_FULL', 'SQLITE_IOERR_SHMSIZE']);
 const DISK_FAULTS = new Set(['EIO', 'EROFS']);
 

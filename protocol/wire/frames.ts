@@ -207,6 +207,7 @@ export const RETIRE_REASONS = [
   'unresponsive',
   'shutdown',
   'removed',
+  'moved',
 ] as const;
 export type RetireReason = (typeof RETIRE_REASONS)[number];
 

@@ -82,6 +82,12 @@ export class AppLogs {
     await this.#writing;
   }
 
+  /** Writes what waits for an app, and ends its followers: another node goes on with it. */
+  async release(app: string): Promise<void> {
+    await this.flush();
+    await this.close(app);
+  }
+
   /** Resolves when everything appended before is written or dropped. */
   async flush(): Promise<void> {
     await this.#writing;

@@ -8,6 +8,7 @@ import type { SqlStatement } from '../../protocol/wire/frames.ts';
 import { ADMIN_CALLER } from '../../protocol/wire/handler-caller.ts';
 import { retryIfWriterLost } from '../retry-if-writer-lost.ts';
 import { type RuntimeDatabases, RuntimeTables } from '../runtime/runtime-databases.ts';
+import { UnderWay } from '../under-way.ts';
 
 /** The answer: the HTTP status and the whole body. */
 export type RecordedAnswer = { status: number; body: Buffer };
@@ -36,6 +37,7 @@ export class Idempotency {
   readonly #now: () => number;
   /** Keys whose call runs now, so that two requests at once can never both pass. */
   readonly #running = new Set<string>();
+  readonly #underWay = new UnderWay();
 
   /** `now` gives milliseconds since the epoch. */
   constructor(runtime: RuntimeDatabases, now: () => number = Date.now) {
@@ -91,18 +93,27 @@ export class Idempotency {
 
   /** Stores the answer; it is replayed from now on. */
   record(name: IdempotencyKey, { status, body }: RecordedAnswer): Promise<void> {
-    return this.#end(name, 'UPDATE idempotency SET status = ?, body = ? WHERE app = ? AND key = ?', [status, body]);
+    return this.#ending(name, 'UPDATE idempotency SET status = ?, body = ? WHERE app = ? AND key = ?', [status, body]);
   }
 
   /** The call did not run: the key may be used again. */
   release(name: IdempotencyKey): Promise<void> {
-    return this.#end(name, 'DELETE FROM idempotency WHERE app = ? AND key = ?', []);
+    return this.#ending(name, 'DELETE FROM idempotency WHERE app = ? AND key = ?', []);
+  }
+
+  /** Resolves when the answers of the calls of an app that have ended are stored. */
+  settled(app: string): Promise<void> {
+    return this.#underWay.settled(app);
   }
 
   /** The app was removed: a later one of its name starts without its keys. */
   async forget(app: string): Promise<void> {
     const db = await this.#tables.existing(app);
     if (db !== null) await retryIfWriterLost(() => db.run('DELETE FROM idempotency WHERE app = ?', [app]));
+  }
+
+  #ending(name: IdempotencyKey, ...update: [sql: string, params: (number | Buffer)[]]): Promise<void> {
+    return this.#underWay.run(name.app, () => this.#end(name, ...update));
   }
 
   async #end(name: IdempotencyKey, sql: string, params: (number | Buffer)[]): Promise<void> {

@@ -41,6 +41,8 @@ export class RunEvents {
   readonly #readers: EventReaders;
   readonly #runs = new Map<string, LiveRun>();
   readonly #all = new Topic<AnyRun, Buffer>({ form: ({ wire }) => wire() });
+  /** Those who follow the runs of one app. */
+  readonly #ofApps = new Map<EventReader, string>();
 
   /** `readers` counts and bounds those who read, together with the gateway's other event streams. */
   constructor(ledger: Pick<RunLedger, 'get' | 'nodes'>, readers: EventReaders) {
@@ -107,6 +109,15 @@ export class RunEvents {
     reader.write(OPENING);
     const wants = ({ run }: AnyRun) => (ref === undefined || ref === run.ref) && (app === undefined || app === run.app);
     reader.follow(this.#all, { wants, gap: missedBy(reader) });
+    const of = app ?? ref?.split('/')[0];
+    if (of === undefined) return;
+    this.#ofApps.set(reader, of);
+    reader.onEnd(() => this.#ofApps.delete(reader));
+  }
+
+  /** Ends the streams of an app, whose runs have ended: another node goes on with it. */
+  release(app: string): void {
+    for (const [reader, of] of this.#ofApps) if (of === app) reader.end();
   }
 
   /** Ends every stream. */

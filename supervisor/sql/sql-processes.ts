@@ -10,6 +10,7 @@ import type { CallReply, CallTiming } from '../tree/actor/call.ts';
 import { stoppingError } from '../tree/actor/call-errors.ts';
 import type { Child, ChildEvents } from '../tree/child.ts';
 import { ChildClient, type Failure } from '../tree/child-client.ts';
+import { UnderWay } from '../under-way.ts';
 
 type SqlProcessesOptions = {
   /** A process, which is started with its first statement: `Tree.sqlChild`. */
@@ -52,6 +53,7 @@ export class SqlProcesses {
   readonly #client: ChildClient;
   /** Those that a process may have, by the number of the question. */
   readonly #statements = new Map<number, Statement>();
+  readonly #underWay = new UnderWay();
 
   constructor(options: SqlProcessesOptions) {
     const { createChild, sqlMs = LIMITS.sqlMs, idleMs = LIMITS.sqlIdleMs } = options;
@@ -105,7 +107,8 @@ export class SqlProcesses {
       signal: dropped.signal,
     });
     this.#statements.set(id, statement);
-    void answer
+    void this.#underWay
+      .run(app, () => answer)
       .finally(() => this.#statements.delete(id))
       .then(
         (frame) => this.#settle(statement, frame),
@@ -115,6 +118,11 @@ export class SqlProcesses {
         },
       );
     return () => dropped.abort();
+  }
+
+  /** Resolves when no statement of an app or draft runs or waits that did so at the call. */
+  settled(app: string): Promise<void> {
+    return this.#underWay.settled(app);
   }
 
   /** Statements that run may end, which they soon do; those that wait are refused, and so are later ones. Ends the processes. */

@@ -156,6 +156,20 @@ export class Tree {
     await Promise.all(this.#firesOf(app).map((actor) => this.#remove(this.fires, actor)));
   }
 
+  /** Stops the actor of an app or draft, and those of its automations: another node goes on with it. Calls in flight get `drainMs`. */
+  async release(app: string, drainMs: number): Promise<void> {
+    const own = this.existing(app);
+    const actors = [...(own ? [own] : []), ...this.#firesOf(app)];
+    await Promise.all(
+      actors.map(async (actor) => {
+        (actor === own ? this.#populationOf(app) : this.fires).delete(actor);
+        await actor.stop('moved', drainMs);
+        await this.hosts.release(actor.key);
+      }),
+    );
+    this.meters.forget(app);
+  }
+
   /** The app has a new version: fires run it from the next one on. Those under way may end; threads without work end now. */
   swapFires(app: string, summary: VersionSummary): void {
     for (const actor of this.#firesOf(app)) {

@@ -1,6 +1,6 @@
 /** Answers a request at this node, or hands it to the node that owns its data (specification, "Calls between nodes"). */
 import type { Readable } from 'node:stream';
-import { SvcError } from '../../../protocol/errors.ts';
+import { movedError, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Subject as FilesOf } from '../../../storage/shared-files/subjects.ts';
 import { type Exchange, type ExchangeHandler, sendError } from '../../edge/edge.ts';
@@ -134,7 +134,7 @@ export class Calls {
     const { owners } = this.#options;
     const owner = owners.of(bucket);
     if (owner === undefined || owners.isOwn(bucket)) {
-      this.#refuse(exchange, moving());
+      this.#refuse(exchange, movedError());
       return;
     }
     const { address, epoch } = owner;
@@ -148,7 +148,7 @@ export class Calls {
         // A stream cannot be sent twice.
         const canRepeat = body === null || Buffer.isBuffer(body);
         if (this.#hear(bucket, proof, said) && !isSecond && canRepeat) this.#send({ ...call, isSecond: true });
-        else this.#refuse(exchange, moving());
+        else this.#refuse(exchange, movedError());
       },
       onLost: (wasSent) => this.#refuse(exchange, lost(exchange, wasSent)),
     });
@@ -177,7 +177,7 @@ export class Calls {
       }
       if (!this.#hear(bucket, proof, said)) break;
     }
-    this.#refuse(exchange, moving());
+    this.#refuse(exchange, movedError());
     body.destroy();
   }
 
@@ -204,10 +204,6 @@ export class Calls {
 
 function unavailable(message: string): SvcError {
   return new SvcError('STORAGE_UNAVAILABLE', message, { headers: { 'retry-after': '1' } });
-}
-
-function moving(): SvcError {
-  return unavailable('This data moves to another node; try again in a moment.');
 }
 
 function lost({ method }: Exchange, wasSent: boolean): SvcError {

@@ -9,7 +9,7 @@
  *                  └ third failed start → failed_to_start;  intensity exceeded → quarantined
  *   failed_to_start, quarantined ─new version, restart→ idle
  */
-import { SvcError } from '../../../protocol/errors.ts';
+import { movedError, SvcError } from '../../../protocol/errors.ts';
 import { appOfKey } from '../../../protocol/ids.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
 import type { RetireReason } from '../../../protocol/wire/frames.ts';
@@ -49,6 +49,9 @@ export type ActorEnvironment = {
   log(level: 'info' | 'warn' | 'error', message: string, key: string): void;
   callbacks: TreeCallbacks;
 };
+
+/** By why an actor stops: the error of the calls that wait. */
+const REFUSALS = { shutdown: stoppingError, removed: removedError, moved: movedError } as const;
 
 export class Actor implements Tenant {
   /** The key of the app's data: its id, or the key of a draft. */
@@ -213,14 +216,10 @@ export class Actor implements Tenant {
   }
 
   /**
-   * The app is being removed or the gateway stops. Waiting calls are answered with `refusal`; those in flight get `drainMs` to
-   * end.
+   * The app is being removed or given to another node, or the gateway stops. Waiting calls are answered with `refusal`; those in
+   * flight get `drainMs` to end.
    */
-  async stop(
-    reason: 'shutdown' | 'removed',
-    drainMs: number,
-    refusal: SvcError = reason === 'removed' ? removedError() : stoppingError(),
-  ): Promise<void> {
+  async stop(reason: keyof typeof REFUSALS, drainMs: number, refusal: SvcError = REFUSALS[reason]()): Promise<void> {
     this.state = 'stopped';
     clearTimeout(this.#retry);
     this.#answerAll(refusal);

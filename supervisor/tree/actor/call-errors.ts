@@ -81,4 +81,5 @@ const WHY: Record<RetireReason, string> = {
   unresponsive: 'it did not answer',
   shutdown: 'the gateway was stopping',
   removed: 'the app was removed',
+  moved: 'another node has its data now',
 };
