@@ -14,7 +14,7 @@ test('files count as soon as they are there or gone, also when their folder cann
   const layout = new Layout(folder);
   mkdirSync(layout.tmpDir, { recursive: true });
   mkdirSync(join(layout.app('album').dir), { recursive: true });
-  const blobs = new Blobs({ layout, log: pino({ enabled: false }), quotaMb: async () => 1 });
+  const blobs = new Blobs({ layout, log: pino({ enabled: false }), quotaMb: async () => 1, refusalOf: () => null });
   const store = (text: string) => blobs.store('album', Readable.from([Buffer.from(text)]), 'text/plain');
   const count = async () => {
     const { files, bytes } = await blobs.usage('album');

@@ -27,6 +27,7 @@ import type { Layout } from '../storage/layout.ts';
 import { givePartBack } from './edge/upload-buffers.ts';
 import { toSvcError } from './http/answers.ts';
 import { SerialByKey } from './serial.ts';
+import { UnderWay } from './under-way.ts';
 
 const MiB = 1024 * 1024;
 const PIECE_BYTES = 256 * 1024;
@@ -38,6 +39,8 @@ type BlobsOptions = {
   quotaMb(key: string): Promise<number | undefined>;
   /** In a cluster: resolves when the other nodes would find what the app keeps. A route waits for that itself. */
   share?(key: string): Promise<void>;
+  /** Why the app or draft takes no calls here; null where it does, or is none. */
+  refusalOf(key: string): SvcError | null;
 };
 
 /**
@@ -70,6 +73,8 @@ export class Blobs {
   /** Folders that are counted. */
   readonly #counted = new Map<string, Usage>();
   readonly #underWay = new Set<Promise<unknown>>();
+  /** Changes of folders, by key. */
+  readonly #changing = new UnderWay();
 
   constructor(options: BlobsOptions) {
     this.#options = options;
@@ -102,7 +107,7 @@ export class Blobs {
   async remove(key: string, sha256: string): Promise<void> {
     if (!isSha256(sha256)) throw unknownBlob();
     const usage = await this.#usage(key);
-    await this.#serial.run(`${key}/${sha256}`, async () => {
+    await this.#change(key, sha256, async () => {
       const { own, live } = blobFolders(this.#options.layout, key);
       if ((await statBlob({ own, live }, sha256)) === null) throw unknownBlob();
       const size = await sizeOf(join(own, sha256));
@@ -160,6 +165,12 @@ export class Blobs {
     this.#counted.delete(key);
   }
 
+  /** Another node goes on with it, and nothing changes its folder here any more. Uploads that arrive are refused at their end. */
+  async release(key: string): Promise<void> {
+    await this.#changing.settled(key);
+    this.forget(key);
+  }
+
   /** Resolves when what is under way now has ended, well or not. */
   async settled(): Promise<void> {
     await Promise.allSettled([...this.#underWay]);
@@ -181,17 +192,22 @@ export class Blobs {
       const content = await writeBody(temporary, body, reserve);
       permit?.();
       const record = { ...content, type };
-      await this.#serial.run(`${key}/${record.sha256}`, async () => {
-        if (this.#usages.get(key) !== counted) throw unknownOwner(key);
+      await this.#change(key, record.sha256, async () => {
+        if (this.#usages.get(key) !== counted) throw this.#gone(key);
         await this.#place(key, temporary, record, usage);
       });
       return record;
     } catch (error) {
       for (const path of [temporary, stagedType(temporary)]) await rm(path, { force: true });
-      throw isMissing(error) ? unknownOwner(key) : error;
+      throw isMissing(error) ? this.#gone(key) : error;
     } finally {
       usage.arriving -= reserved;
     }
+  }
+
+  /** One at a time for each file. */
+  #change(key: string, sha256: string, work: () => Promise<void>): Promise<void> {
+    return this.#changing.run(key, () => this.#serial.run(`${key}/${sha256}`, work));
   }
 
   /** The type first: with the content it is there. */
@@ -226,9 +242,15 @@ export class Blobs {
       await mkdir(folder, { mode: 0o700 });
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
-      throw isMissing(error) ? unknownOwner(key) : error;
+      throw isMissing(error) ? this.#gone(key) : error;
     }
     await syncDir(dirname(folder));
+  }
+
+  /** It was removed, or another node has it. */
+  #gone(key: string): SvcError {
+    const workspace = workspaceOfKey(key);
+    return this.#options.refusalOf(key) ?? (workspace === undefined ? unknownApp(key) : unknownWorkspace(workspace));
   }
 
   #usage(key: string): Promise<Usage> {
@@ -300,11 +322,6 @@ async function sizeOf(path: string): Promise<number | null> {
 
 function unknownBlob(): SvcError {
   return new SvcError('UNKNOWN_BLOB', 'The app has no file of this sha256.');
-}
-
-function unknownOwner(key: string): SvcError {
-  const workspace = workspaceOfKey(key);
-  return workspace === undefined ? unknownApp(key) : unknownWorkspace(workspace);
 }
 
 function quotaExceeded(key: string, quota: number, used: number): SvcError {

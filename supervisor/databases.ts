@@ -7,7 +7,7 @@ import { DbClient, DbError } from '../protocol/wire/db-client.ts';
 import type { MigrationFile, SqlOrder, SqlWriter } from '../protocol/wire/frames.ts';
 import { openLink } from '../protocol/wire/link.ts';
 import { type Damage, damageIn } from '../storage/apps/app-data.ts';
-import { isMissing, syncDir } from '../storage/files/atomic-file.ts';
+import { exists, isMissing, syncDir } from '../storage/files/atomic-file.ts';
 import type { Layout } from '../storage/layout.ts';
 import type { Confirmation } from './cluster/read-gate.ts';
 import { retryIfWriterLost } from './retry-if-writer-lost.ts';
@@ -108,6 +108,14 @@ export class Databases {
   /** Makes the writer let go of the app's file. */
   async close(app: string): Promise<void> {
     await retryIfWriterLost(() => this.#maintain(app, (client) => client.close()));
+  }
+
+  /** The same, for an app or draft that another node gets. A file that is missing or damaged is not open. */
+  async release(key: string): Promise<void> {
+    if (!(await exists(this.#layout.app(key).data))) return;
+    await this.close(key).catch((error: unknown) => {
+      if (!(error instanceof SvcError && error.code === 'STORE_DAMAGED')) throw error;
+    });
   }
 
   async #maintain<T>(app: string, work: (client: DbClient) => Promise<T>): Promise<T> {

@@ -3,8 +3,9 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, wri
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import { draftKey } from '../protocol/ids.ts';
+import { draftKey, isDraftKey } from '../protocol/ids.ts';
 import { LIMITS } from '../protocol/limits.ts';
+import { unknownApp } from '../storage/apps/registry.ts';
 import { Layout } from '../storage/layout.ts';
 import { Secrets } from './secrets.ts';
 
@@ -19,12 +20,14 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(layout.dataDir, { recursive: true }));
 
-function open(): Promise<Secrets> {
+async function open(): Promise<Secrets> {
   const log = { warn: (_: unknown, message: string) => warnings.push(message) };
-  return Secrets.open(
-    { layout, registered: (app) => registered.has(app), log: log as never, now: () => 17 },
-    registered,
-  );
+  const demand = (key: string) => {
+    if (!isDraftKey(key) && !registered.has(key)) throw unknownApp(key);
+  };
+  const secrets = await Secrets.open({ layout, demand, log: log as never, now: () => 17 });
+  await secrets.serve(registered);
+  return secrets;
 }
 
 const refusal = (code: string, message = /./) => ({ code, message });

@@ -1,7 +1,7 @@
 /** Keeps the secrets of apps and drafts on disk and their values in memory, and reports changes (specification, "Secrets"). */
 import type { Logger } from 'pino';
 import { SvcError } from '../protocol/errors.ts';
-import { appOfKey, isDraftKey, workspaceOfKey } from '../protocol/ids.ts';
+import { appOfKey, workspaceOfKey } from '../protocol/ids.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { checkSecretName, checkSecretValue, type SecretRecord, setSecretCommand } from '../protocol/secret-names.ts';
 import { Redactor } from '../protocol/text/redactor.ts';
@@ -23,8 +23,8 @@ import { SerialByKey } from './serial.ts';
 
 type SecretsOptions = {
   layout: Layout;
-  /** Whether there is such an app. */
-  registered(app: string): boolean;
+  /** Throws where there is no such app, or none of this key here. */
+  demand(key: string): void;
   log: Logger;
   /** Milliseconds since the epoch. */
   now?: () => number;
@@ -58,8 +58,7 @@ export class Secrets {
     this.#options = options;
   }
 
-  /** Reads those of all `apps`. What cannot be read is logged, and said to whoever asks for it. */
-  static async open(options: SecretsOptions, apps: Iterable<string>): Promise<Secrets> {
+  static async open(options: SecretsOptions): Promise<Secrets> {
     const secrets = new Secrets(options);
     try {
       secrets.#key = await readSecretKey(options.layout.secretKey);
@@ -67,8 +66,12 @@ export class Secrets {
     } catch (error) {
       secrets.#keyFault = sentenceOf(error);
     }
-    await inParallel(apps, READS_AT_ONCE, (app) => secrets.load(app));
     return secrets;
+  }
+
+  /** Reads those of these apps. What cannot be read is logged, and said to whoever asks for it. */
+  async serve(apps: Iterable<string>): Promise<void> {
+    await inParallel(apps, READS_AT_ONCE, (app) => this.load(app));
   }
 
   /**
@@ -162,7 +165,7 @@ export class Secrets {
     });
   }
 
-  /** The app or draft is gone, with its folder. */
+  /** The app or draft is gone, with its folder, or another node has it. */
   forget(key: string): Promise<void> {
     return this.#serial.run(key, async () => void this.#known.delete(key));
   }
@@ -179,7 +182,7 @@ export class Secrets {
 
   #change<T>(key: string, work: (known: Known) => Promise<T>): Promise<T> {
     return this.#serial.run(key, async () => {
-      if (!isDraftKey(key) && !this.#options.registered(key)) throw unknownApp(key);
+      this.#options.demand(key);
       const known = this.#of(key);
       if (known.damage !== null) throw unreadable(known.damage);
       return await work(known);

@@ -18,6 +18,7 @@ import type { CachedReads } from './dispatch/cached-reads.ts';
 import type { Dispatcher } from './dispatch/dispatcher.ts';
 import type { ScopesOf } from './dispatch/scope.ts';
 import type { Exchange } from './edge/edge.ts';
+import type { Hosted } from './hosted.ts';
 import type { Access } from './http/access/access.ts';
 import type { AgentTokens } from './http/access/agent-tokens.ts';
 import type { Caller } from './http/access/grants.ts';
@@ -80,6 +81,8 @@ export type Services = AppsOptions & {
   gitStore: GitStoreServices;
   templates: Templates;
   newApps: NewApps;
+  /** Serves and releases apps and workspaces while the gateway runs. */
+  hosted: Hosted;
   /** What programs say of themselves. */
   clientDocuments: ClientDocuments;
   attachments: Attachments;

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { TOOL_SERVER_LIMITS } from '../protocol/agents/tool-server-entries.ts';
-import { appOfKey, workspaceOfKey } from '../protocol/ids.ts';
+import { appOfKey, isDraftKey, workspaceOfKey } from '../protocol/ids.ts';
 import { Registry } from '../storage/apps/registry.ts';
 import { writeProfile } from '../storage/data-format.ts';
 import { Layout } from '../storage/layout.ts';
@@ -26,6 +26,7 @@ import { Dispatcher } from './dispatch/dispatcher.ts';
 import { Idempotency } from './dispatch/idempotency.ts';
 import type { ScopesOf } from './dispatch/scope.ts';
 import type { ExchangeHandler } from './edge/edge.ts';
+import { Hosted, refusalIn } from './hosted.ts';
 import { Access } from './http/access/access.ts';
 import { AgentTokens } from './http/access/agent-tokens.ts';
 import { Places } from './http/access/places.ts';
@@ -124,6 +125,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     phases.begin('access');
     const identity = { db: databases.own('_identity', layout.identityDb), file: layout.identityDb, log };
     const registered = (app: string) => registry.has(app);
+    const refusalOf = (key: string) => refusalIn(registry, gitStore, key);
     const [programTokens, accounts] = await Promise.all([
       ProgramTokens.open({ ...identity, registered }),
       Accounts.open(identity, (app) => registry.makerOf(app), waysOf(config)),
@@ -148,7 +150,12 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     phases.ends(() => access?.close());
     const agentTokens = new AgentTokens((...asked) => chat.turns.confirm(...asked));
     phases.begin('stores');
-    const secrets = await Secrets.open({ layout, registered, log }, registry.ids());
+    const demand = (key: string) => {
+      if (!isDraftKey(key)) registry.demand(key);
+      const refusal = refusalOf(key);
+      if (refusal !== null) throw refusal;
+    };
+    const secrets = await Secrets.open({ layout, demand, log });
     secrets.onChange((app) => {
       tree.tellSecrets(app);
       // Their values are taken out of results, also of those that are followed.
@@ -178,7 +185,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const runtime = new OneRuntimeDatabase(databases.own('_runtime', layout.runtimeDb));
     const tables = new RuntimeTables(runtime, makeChatTables);
     const idempotency = new Idempotency(runtime);
-    const attachments = new Attachments({ tables, layout, log });
+    const attachments = new Attachments({ tables, layout, refusalOf, log });
     phases.ends(() => attachments.stop());
     const quotaMb = async (key: string) => {
       const workspace = workspaceOfKey(key);
@@ -189,6 +196,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       layout,
       log,
       quotaMb,
+      refusalOf,
       share: async (key) => cluster?.store({ kind: 'app', id: appOfKey(key) }),
     });
     const clock = host.simulation?.clock ?? systemClock;
@@ -239,7 +247,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       store,
       apps,
       versionRetention,
-      webhookHolder: (slug) => automations.catalog.bySlug(slug)?.app,
+      webhookHolder: (slug) => automations.catalog.holderOf(slug),
     });
     const backups = new Backups({
       ...parts,
@@ -253,7 +261,10 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const web = new WebClient({ egress: egressOf(config), port: () => portOf(config, host.listening) });
     const newApps = new NewApps({ layout, registry, deployments, jobs, web });
     const clientDocuments = new ClientDocuments(egressOf(config), () => portOf(config, host.listening));
-    const gitStore: GitStoreServices = openAuthoring({ ...parts, deployments, apps, tag, onProcess }, templates);
+    const gitStore: GitStoreServices = openAuthoring(
+      { ...parts, deployments, apps, tag, onProcess, refusalOf },
+      templates,
+    );
     phases.ends(() => gitStore?.drafts.stop());
     phases.ends(() => gitStore?.tests.stop());
     phases.begin('agents');
@@ -304,6 +315,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       runner: agents,
       engine: automations.engine,
       drafts,
+      refusalOf,
     });
     gitStore?.workspaces.onClosed((workspace) => chat.closed(workspace));
     // What a turn that was stopped still does would be in the version, or be missing from it.
@@ -331,6 +343,15 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       newApps,
       clientDocuments,
       attachments,
+      hosted: new Hosted({
+        ...parts,
+        deployments,
+        gitStore,
+        automations,
+        apps,
+        chat,
+        attachments,
+      }),
     };
     const { services, pipeline } = openRequests(phases, made, {
       host,
@@ -338,8 +359,9 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       store,
       databases,
       identityDb: identity.db,
+      refusalOf,
     });
-    await recover(phases, services, pipeline, treeReady);
+    await recover(phases, services, pipeline, { treeReady, servesNothing: host.servesNothing === true });
     phases.ends((drainMs) => cluster?.stop(drainMs));
     const handle = cluster?.handler(access?.places ?? null, pipeline.handle) ?? pipeline.handle;
     return { services, pipeline, handle, jobs, end: (drainMs) => phases.end(drainMs) };

@@ -1,18 +1,20 @@
 /** For tests: deployments into a real directory on either backend, with the databases opened here instead of in the writer. */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import type Database from 'better-sqlite3';
 import type { Logger } from 'pino';
 import { SvcError } from '../protocol/errors.ts';
+import { isAppId } from '../protocol/ids.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
+import { listIntents } from '../storage/apps/journal.ts';
 import { Registry } from '../storage/apps/registry.ts';
 import { Layout } from '../storage/layout.ts';
 import { openSqlite } from '../storage/sqlite.ts';
 import { resolveConfig } from '../supervisor/config.ts';
 import type { Databases } from '../supervisor/databases.ts';
-import type { WorkspaceCopy } from '../supervisor/deployments/change.ts';
+import type { FollowWorkspace, WorkspaceCopy } from '../supervisor/deployments/change.ts';
 import { Deployments } from '../supervisor/deployments/deploy.ts';
 import { checkStore, openStore } from '../supervisor/deployments/store/open-store.ts';
 import type { Jobs } from '../supervisor/jobs/jobs.ts';
@@ -160,12 +162,17 @@ async function startIn(
     log,
   });
   await deployments.open();
+  const folders = readdirSync(layout.appsDir).filter(isAppId);
+  await deployments.serve(new Set([...registry.registered(), ...(await listIntents(layout)), ...folders]));
+  await deployments.tidy();
   /** What workspaces were given of what was published. */
   const followed: string[] = [];
-  await deployments.followWorkspaces(async (workspace, app, { commit, same }) => {
+  const follow: FollowWorkspace = async (workspace, app, { commit, same }) => {
     followed.push(`${workspace}/${app} ${commit} ${same ? 'same' : 'merged'}`);
     return true;
-  });
+  };
+  deployments.followWorkspaces(follow);
+  await deployments.catchUp((_workspace, _app, work) => work(), follow);
   const upload = (archive: Buffer, options?: Parameters<Deployments['upload']>[2], id = 'notes') =>
     deployments.upload(id, Readable.from([archive]), options);
   return {

@@ -6,6 +6,7 @@ import { pino } from 'pino';
 import { unknownWorkspace } from '../protocol/ids.ts';
 import { damagedData } from '../storage/apps/app-data.ts';
 import { unknownApp } from '../storage/apps/registry.ts';
+import { namesIn } from '../storage/files/atomic-file.ts';
 import type { GitStoreServices } from '../supervisor/authoring/open-authoring.ts';
 import { resolveConfig } from '../supervisor/config.ts';
 import { Databases } from '../supervisor/databases.ts';
@@ -63,6 +64,10 @@ export class FolderWorkspaces {
     return this.path(workspace, app);
   }
 
+  async found(): Promise<string[]> {
+    return namesIn(this.#root);
+  }
+
   async apps(workspace: string): Promise<string[]> {
     if (!(await this.has(workspace))) throw unknownWorkspace(workspace);
     return readdirSync(join(this.#root, workspace)).sort();
@@ -114,10 +119,13 @@ export async function startDrafts(): Promise<DraftGateway> {
     const { services, jobs } = parts;
     const { tree, layout } = services;
     const databases = new Databases(tree, layout, async (key, damage) => damagedData(key, damage));
-    drafts = new Drafts({ ...services, source: standIn(workspaces), databases, jobs });
+    drafts = new Drafts({ ...services, source: standIn(workspaces), databases, jobs, refusalOf: () => null });
     services.gitStore = { drafts } as GitStoreServices;
     changes = services.changes;
-    await drafts.open();
+    await drafts.arrive({
+      apps: [],
+      workspaces: [...(await workspaces.found()), ...(await namesIn(layout.drafts('')))],
+    });
     gateway.url = `http://127.0.0.1:${await serveExchanges(ending, parts.pipeline.handle)}`;
   };
   const stop = async (): Promise<void> => {

@@ -57,6 +57,10 @@ export class ScriptedCatalog {
     return this.#bySlug.get(slug);
   }
 
+  holderOf(slug: string): string | undefined {
+    return this.#bySlug.get(slug)?.app;
+  }
+
   onChange(listener: (app: string) => void): void {
     this.#listeners.push(listener);
   }

@@ -1,6 +1,6 @@
 /** The registered apps (`_registry.json`). An app's own files are read, and repaired, when it is first needed. */
 import { readdir, stat } from 'node:fs/promises';
-import { isDiskFull, SvcError } from '../../protocol/errors.ts';
+import { isDiskFull, movedError, SvcError } from '../../protocol/errors.ts';
 import { isAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
@@ -51,10 +51,12 @@ export class Registry {
   /** Apps whose log was looked at: since then processes may have the database open. */
   readonly #seen = new Set<string>();
   readonly damages: Damages;
+  /** Apps that take no calls here: `false` while another node has their files, `true` while they are put right, or given away. */
+  readonly #away = new Map<string, boolean>();
   #entries: Entries;
   #removed: ReadonlySet<string>;
   #makers: Makers;
-  /** The ids of `#entries`, once they were asked for. */
+  /** The ids of `#entries` that are served here, once they were asked for. */
   #ids: readonly string[] | null = null;
   #writing: Promise<unknown> = Promise.resolve();
 
@@ -100,12 +102,18 @@ export class Registry {
     this.#makers = makers;
   }
 
-  /** Sorted. */
+  /** Those that are served here, sorted. */
   ids(): readonly string[] {
-    this.#ids ??= [...this.#entries.keys()].sort();
+    this.#ids ??= this.registered().filter((id) => !this.#away.has(id));
     return this.#ids;
   }
 
+  /** All that are known, sorted: another node may serve them. */
+  registered(): string[] {
+    return [...this.#entries.keys()].sort();
+  }
+
+  /** Whether it is registered, wherever it is served. */
   has(id: string): boolean {
     return this.#entries.has(id);
   }
@@ -125,17 +133,74 @@ export class Registry {
     return this.#removed.has(id);
   }
 
+  /** Whether another node has its files. */
+  isElsewhere(id: string): boolean {
+    return this.#away.get(id) === false;
+  }
+
+  /** `STORAGE_UNAVAILABLE` for an app that takes no calls here, registered or not; null for others. */
+  refusalOf(id: string): SvcError | null {
+    return this.#away.has(id) ? movedError() : null;
+  }
+
+  /** Throws `UNKNOWN_APP`, and as `refusalOf` says. */
+  demand(id: string): void {
+    if (!this.has(id)) throw unknownApp(id);
+    const refusal = this.refusalOf(id);
+    if (refusal !== null) throw refusal;
+  }
+
+  /** Takes no more calls for these. Their files are still read: they are put right, or given away. */
+  refuse(ids: Iterable<string>): void {
+    for (const id of ids) this.#away.set(id, true);
+    this.#ids = null;
+  }
+
+  /** Forgets what was read of their files, which another node has from now on. Resolves when nothing is being read. */
+  async leave(ids: readonly string[]): Promise<void> {
+    for (const id of ids) this.#away.set(id, false);
+    this.#ids = null;
+    await Promise.allSettled(ids.map((id) => this.#loading.get(id)));
+    for (const id of ids) {
+      this.forget(id);
+      // Who has the file next may leave a log that was cut.
+      this.#seen.delete(id);
+    }
+  }
+
+  /** Takes calls for these. */
+  serve(ids: Iterable<string>): void {
+    for (const id of ids) this.#away.delete(id);
+    this.#ids = null;
+  }
+
+  /** Takes what a cluster knows of its apps, before they are served here. Durable once it resolves. */
+  async learn(apps: readonly { id: string; registeredAt: number; maker: string | null }[]): Promise<void> {
+    const news = apps.filter(
+      ({ id, registeredAt, maker }) => this.registeredAt(id) !== registeredAt || this.makerOf(id) !== maker,
+    );
+    if (news.length === 0) return;
+    await this.#change((entries, _removed, makers) => {
+      for (const { id, registeredAt, maker } of news) {
+        entries.set(id, registeredAt);
+        if (maker === null) makers.delete(id);
+        else makers.set(id, maker);
+      }
+    });
+  }
+
   /** The record in memory; undefined before the app's first use. */
   loaded(id: string): AppState | undefined {
     return this.#loaded.get(id);
   }
 
-  /** The record of an app; repairs its files on first use. Rejects with `UNKNOWN_APP`. */
+  /** The record of an app; repairs its files on first use. Rejects with `UNKNOWN_APP`, and with `STORAGE_UNAVAILABLE` while another node has them. */
   async state(id: string): Promise<AppState> {
     const loaded = this.#loaded.get(id);
     if (loaded !== undefined) return loaded;
     const registeredAt = this.#entries.get(id);
     if (registeredAt === undefined) throw unknownApp(id);
+    if (this.isElsewhere(id)) throw movedError();
     let loading = this.#loading.get(id);
     if (loading === undefined) {
       loading = this.#load(id, registeredAt).finally(() => this.#loading.delete(id));
@@ -144,7 +209,7 @@ export class Registry {
     return loading;
   }
 
-  /** Every app, sorted by id. One whose files cannot be read has no active version here. */
+  /** Every app that is served here, sorted by id. One whose files cannot be read has no active version here. */
   async states(): Promise<AppState[]> {
     const ids = this.ids();
     const states: AppState[] = [];

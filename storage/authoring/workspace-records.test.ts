@@ -11,6 +11,7 @@ import {
   readWorkspace,
   replaceFolder,
   stagingFolder,
+  sweepUnfinished,
   sweepWorkspaces,
   type WorkspaceRecord,
   writeWorkspace,
@@ -39,6 +40,12 @@ async function put(folder: string, name: string, text: string): Promise<void> {
 
 const hidden = async () => (await readdir(store.workspacesDir)).filter((name) => name.startsWith('.'));
 
+/** As a start does. */
+async function sweep(): Promise<void> {
+  await sweepWorkspaces(store, await listWorkspaces(store));
+  await sweepUnfinished(store);
+}
+
 test('files that a record names replace the app’s, after an interruption at any step', async () => {
   for (const at of ['before', 'between']) {
     await open(at);
@@ -50,11 +57,11 @@ test('files that a record names replace the app’s, after an interruption at an
     const apps = { notes: { base: BASE, from: basename(staged) } };
     await mkdir(store.workspace(at).appsDir, { recursive: true });
     await writeWorkspace(store.workspace(at), { createdAt: 1, base: BASE, apps });
-    await sweepWorkspaces(store);
+    await sweep();
     assert.equal(await readFile(join(folder, 'index.html'), 'utf8'), 'new', at);
     assert.deepEqual(await hidden(), [], at);
     assert.deepEqual((await readWorkspace(store.workspace(at)))?.apps, apps);
-    await sweepWorkspaces(store);
+    await sweep();
     assert.equal(await readFile(join(folder, 'index.html'), 'utf8'), 'new', `${at}, once more`);
   }
 });
@@ -63,12 +70,12 @@ test('files that no record names do not, and the old files come back', async () 
   await open('kept', { apps: { notes: { base: BASE } } });
   await put(join(store.workspacesDir, '.aside.kept.notes'), 'index.html', 'old');
   await put(await stagingFolder(store), 'index.html', 'new');
-  await sweepWorkspaces(store);
+  await sweep();
   assert.equal(await readFile(join(store.workspace('kept').app('notes'), 'index.html'), 'utf8'), 'old');
   const automations = join(store.workspace('kept').app('notes'), 'automations');
   await mkdir(automations);
   await put(join(store.workspacesDir, '.aside.kept.notes.nightly'), 'handler.js', 'old');
-  await sweepWorkspaces(store);
+  await sweep();
   assert.equal(await readFile(join(automations, 'nightly', 'handler.js'), 'utf8'), 'old');
   assert.deepEqual(await hidden(), []);
 });
@@ -80,7 +87,7 @@ test('a workspace whose request was interrupted is removed, and so are unfinishe
   await put(folder, 'index.html', 'text');
   for (const name of ['.index.html', '']) await put(folder, `${name}.0b4f1e5c-8f0a-4a6e-9d38-2f1f2b8c9d10.tmp`, 'half');
   await put(folder, '.mine.tmp', "an editor's");
-  await sweepWorkspaces(store);
+  await sweep();
   assert.deepEqual((await readdir(folder)).sort(), ['.mine.tmp', 'index.html']);
   const ids = await listWorkspaces(store);
   assert.ok(ids.includes('open') && !ids.includes('unfinished'), `there are ${ids}`);
@@ -90,7 +97,7 @@ test('a workspace whose record is damaged is left as it is', async () => {
   await open('damaged');
   await put(store.workspace('damaged').app('notes'), 'index.html', 'text');
   await writeFile(store.workspace('damaged').record, '{');
-  await sweepWorkspaces(store);
+  await sweep();
   assert.equal(await readFile(join(store.workspace('damaged').app('notes'), 'index.html'), 'utf8'), 'text');
 });
 

@@ -123,9 +123,9 @@ export async function linkFolder(from: string, to: string): Promise<void> {
   await syncDir(to);
 }
 
-/** Finishes replacements that a crash interrupted, as the records say, and removes unfinished folders. Runs before any use. */
-export async function sweepWorkspaces(store: CodeStorePaths): Promise<void> {
-  for (const id of await listWorkspaces(store)) {
+/** Finishes replacements that a crash interrupted in these workspaces, as the records say. Runs before any use. */
+export async function sweepWorkspaces(store: CodeStorePaths, ids: Iterable<string>): Promise<void> {
+  for (const id of ids) {
     // A damaged record does not say what its workspace holds.
     const record = await readWorkspace(store.workspace(id)).catch((error: unknown) => {
       if (error instanceof SvcError) return null;
@@ -135,13 +135,20 @@ export async function sweepWorkspaces(store: CodeStorePaths): Promise<void> {
     if (record.unfinished) await removeWorkspace(store, id);
     else await sweepWorkspace(store, id, record);
   }
+  const swept = new Set(ids);
   for (const name of await namesIn(store.workspacesDir)) {
-    if (!name.startsWith(UNFINISHED)) continue;
-    const left = join(store.workspacesDir, name);
-    const target = name.startsWith(ASIDE) ? await placeOf(store, name.slice(ASIDE.length).split('.')) : null;
-    if (target !== null) await renameDurable(left, target);
-    else await rm(left, { recursive: true, force: true });
+    if (!name.startsWith(ASIDE)) continue;
+    const place = name.slice(ASIDE.length).split('.');
+    if (!swept.has(place[0] as string)) continue;
+    const target = await placeOf(store, place);
+    if (target !== null) await renameDurable(join(store.workspacesDir, name), target);
   }
+}
+
+/** Removes what nobody finishes any more, once the workspaces are swept that are here at the start. */
+export async function sweepUnfinished(store: CodeStorePaths): Promise<void> {
+  for (const name of await namesIn(store.workspacesDir))
+    if (name.startsWith(UNFINISHED)) await rm(join(store.workspacesDir, name), { recursive: true, force: true });
 }
 
 /** When a file of the workspace was last written, in milliseconds since the epoch. */

@@ -9,6 +9,7 @@ import { join, relative } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { AppTests, TestResult } from '../../protocol/answer-types.ts';
 import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
+import { draftKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isTestFile } from '../../protocol/rules/static-files.ts';
 import { joinSignals } from '../../protocol/signals.ts';
@@ -37,8 +38,8 @@ type Printed = { passed: boolean; tests: TestResult[] } | { isError: true; error
 
 export class DraftTests {
   readonly #options: DraftTestsOptions;
-  /** The run under way, with what ends it. */
-  #running: { end: AbortController; over: Promise<unknown> } | null = null;
+  /** The run under way, with the key of its draft and what ends it. */
+  #running: { key: string; end: AbortController; over: Promise<unknown> } | null = null;
 
   constructor(options: DraftTestsOptions) {
     this.#options = options;
@@ -54,7 +55,7 @@ export class DraftTests {
     const end = new AbortController();
     const joined = joinSignals([signal, end.signal]);
     const over = this.#run(workspace, app, joined.signal);
-    this.#running = { end, over: over.catch(() => {}) };
+    this.#running = { key: draftKey(workspace, app), end, over: over.catch(() => {}) };
     try {
       return await over;
     } finally {
@@ -64,9 +65,15 @@ export class DraftTests {
   }
 
   /** Ends what is under way. */
-  async stop(): Promise<void> {
-    this.#running?.end.abort(new SvcError('OVERLOADED', 'The gateway is stopping.'));
-    await this.#running?.over;
+  stop(): Promise<void> {
+    return this.end(() => true, new SvcError('OVERLOADED', 'The gateway is stopping.'));
+  }
+
+  /** Ends those of these drafts, by their keys. */
+  async end(isOf: (key: string) => boolean, reason: SvcError): Promise<void> {
+    if (this.#running === null || !isOf(this.#running.key)) return;
+    this.#running.end.abort(reason);
+    await this.#running.over;
   }
 
   async #run(workspace: string, app: string, signal: AbortSignal): Promise<AppTests> {

@@ -79,17 +79,29 @@ before(async () => {
         return { id: app, version: 1, tag: `${app}/v1`, sha: commit, migrationsApplied: [], webhooks: [] };
       },
       review: async () => [],
-      followWorkspaces: async (given) => {
+      followWorkspaces: (given) => {
         follow = given;
+      },
+      catchUp: async (within, given) => {
         for (const { workspace, published } of cutOff.splice(0))
-          isFollowed = await given(workspace, 'notes', published);
+          await within(workspace, 'notes', async () => {
+            isFollowed = await given(workspace, 'notes', published);
+          });
       },
     }),
     registry,
     log,
   });
-  await workspaces.open();
+  await start();
 });
+
+/** As a start does. */
+async function start(): Promise<void> {
+  const found = await workspaces.found();
+  await workspaces.arrive(found);
+  await workspaces.tidy();
+  workspaces.serve(found);
+}
 
 after(() => rm(root, { recursive: true, force: true }));
 
@@ -365,7 +377,7 @@ test('an update merges publications into the workspace, once, and a crash during
   await assert.rejects(workspaces.update('other', 'notes'), { code: 'UNKNOWN_SESSION' });
 
   await rename(store.workspace(sessionId).app('notes'), join(store.workspacesDir, `.aside.${sessionId}.notes`));
-  await workspaces.open();
+  await start();
   assert.equal(await text('b.txt'), marked);
 });
 
@@ -392,7 +404,7 @@ test('a workspace continues from a publication that went live while the gateway 
   const { commit } = await commitApp('notes', store.workspace(sessionId).app('notes'), 'notes/v7');
   await rewriteRecord(sessionId, (record) => ({ ...record, apps: { notes: { base } } }));
   cutOff.push({ workspace: sessionId, published: { commit, files } });
-  await workspaces.open();
+  await start();
   const record = await readWorkspace(store.workspace(sessionId));
   assert.deepEqual([record?.base, record?.apps.notes], [commit, { base: commit }]);
   assert.equal(git('rev-parse', `sessions/${sessionId}`), commit);
@@ -416,7 +428,7 @@ test(
     warned = () => {
       warnings += 1;
     };
-    await workspaces.open();
+    await start();
     warned = fails;
     assert.deepEqual([isFollowed, warnings], [true, 1]);
     assert.deepEqual((await readWorkspace(store.workspace(sessionId)))?.apps.notes, { base });
@@ -430,12 +442,12 @@ test('after a crash each workspace has its branch, and there are no others', NEE
   const { sessionId, base } = await workspaces.create();
   git('update-ref', '-d', `refs/heads/sessions/${sessionId}`);
   git('update-ref', 'refs/heads/sessions/gone', base);
-  await workspaces.open();
+  await start();
   const open = (await workspaces.list()).map((row) => `${row.sessionId} ${row.base}`).sort();
   const branches = git('for-each-ref', '--format=%(refname:lstrip=3) %(objectname)', 'refs/heads/sessions/');
   assert.equal(branches, open.join('\n'));
   operated.length = 0;
-  await workspaces.open();
+  await start();
   assert.deepEqual(operated, [], 'nothing was to be repaired');
   await workspaces.remove(sessionId);
 });
@@ -444,7 +456,7 @@ test('a workspace that was opened for a request stays if the request kept it', a
   const { sessionId } = await workspaces.create(undefined, { unfinished: true });
   const { sessionId: kept } = await workspaces.create(undefined, { unfinished: true });
   await workspaces.keep(kept);
-  await workspaces.open();
+  await start();
   assert.deepEqual([await workspaces.has(sessionId), await workspaces.has(kept)], [false, true]);
   await workspaces.remove(kept);
 });

@@ -8,7 +8,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { type InputIssue, SvcError } from '../../protocol/errors.ts';
+import { type InputIssue, movedError, SvcError } from '../../protocol/errors.ts';
 import { checkAppId, isChosenId, unknownWorkspace, versionNumber } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { WORKSPACE_DIFF, WORKSPACE_ROW } from '../../protocol/routes/authoring/workspaces-rows.ts';
@@ -24,15 +24,18 @@ import {
   removeWorkspace,
   replaceFolder,
   stagingFolder,
+  sweepUnfinished,
   sweepWorkspaces,
   touchedAt,
 } from '../../storage/authoring/workspace-records.ts';
 import { HEADS, Refs } from '../../storage/git/refs.ts';
 import type { CodeStorePaths } from '../../storage/layout.ts';
+import type { FollowWorkspace } from '../deployments/change.ts';
 import type { Deployments, PublishOptions } from '../deployments/deploy.ts';
 import type { PublishResult } from '../deployments/deployed.ts';
 import { unknownVersion } from '../deployments/store/code-store.ts';
 import { SerialByKey } from '../serial.ts';
+import { UnderWay } from '../under-way.ts';
 import { BRANCHES, branchOf, WorkspaceFolders, type WorkspaceFoldersOptions } from './workspace-folders.ts';
 
 type WorkspacesOptions = WorkspaceFoldersOptions & {
@@ -63,21 +66,47 @@ export class Workspaces {
   readonly #editedListeners: ((sessionId: string, app: string) => void)[] = [];
   readonly #closedListeners: ((sessionId: string) => Promise<void>)[] = [];
   readonly #publishingListeners: ((sessionId: string) => Promise<void>)[] = [];
-  /** Operations under way, by the id of the workspace. */
-  readonly #underWay = new Map<string, Set<Promise<unknown>>>();
+  /** Operations, by the id of the workspace. */
+  readonly #underWay = new UnderWay();
   /** Workspaces that accept no new operation. */
   readonly #closing = new Set<string>();
+  /** The same, for those that another node has, gets or gives. */
+  readonly #away = new Set<string>();
 
   constructor(options: WorkspacesOptions) {
     this.#options = { now: Date.now, ...options };
     this.#folders = new WorkspaceFolders(options);
   }
 
-  /** Finishes or removes what a crash interrupted, once it is known what is live. Logs errors of the repository. */
-  async open(): Promise<void> {
-    const { store, git, deployments, log } = this.#options;
-    await sweepWorkspaces(store);
-    await deployments.followWorkspaces((id, app, published) => this.#folders.follow(id, app, published));
+  /** All that are here, whether they are served or not. */
+  found(): Promise<string[]> {
+    return listWorkspaces(this.#options.store);
+  }
+
+  /**
+   * Finishes or removes what a crash interrupted in these workspaces, once it is known what is live; `serve` must follow. Logs errors
+   * of the repository.
+   */
+  async arrive(ids: readonly string[]): Promise<void> {
+    const { store, deployments } = this.#options;
+    this.refuse(ids);
+    await sweepWorkspaces(store, ids);
+    const follow: FollowWorkspace = (id, app, published) => this.#folders.follow(id, app, published);
+    deployments.followWorkspaces(follow);
+    await deployments.catchUp(async (id, app, work) => {
+      if (ids.includes(id) || !this.#away.has(id)) await this.#serial.run(`${id}/${app}`, work);
+    }, follow);
+  }
+
+  /** Takes operations on these. */
+  serve(ids: readonly string[]): void {
+    for (const id of ids) this.#away.delete(id);
+  }
+
+  /** What is here at the start is served: removes what nobody finishes any more, and repairs the branches. Logs errors of the repository. */
+  async tidy(): Promise<void> {
+    const { store, git, log } = this.#options;
+    await sweepUnfinished(store);
     const branches: Record<string, string> = {};
     for (const id of await listWorkspaces(store)) {
       try {
@@ -93,6 +122,22 @@ export class Workspaces {
     } catch (error) {
       log.warn({ err: error }, 'The branches of the workspaces could not be repaired.');
     }
+  }
+
+  /** Takes no more operations on these: another node goes on with them. */
+  refuse(ids: readonly string[]): void {
+    for (const id of ids) this.#away.add(id);
+  }
+
+  /** Resolves when no operation on the workspace is under way; it was refused. */
+  async release(id: string): Promise<void> {
+    await this.#underWay.settled(id);
+    this.#folders.forget(id);
+  }
+
+  /** `STORAGE_UNAVAILABLE` for a workspace that takes no operations here; null for others. */
+  refusalOf(id: string): SvcError | null {
+    return this.#away.has(id) ? movedError() : null;
   }
 
   /** Called after an app's files were changed through these methods. */
@@ -127,7 +172,8 @@ export class Workspaces {
       );
     }
     const { store, git, now } = this.#options;
-    if ((await listWorkspaces(store)).length >= LIMITS.workspaces) {
+    this.#demandHere(id);
+    if ((await this.#here()).length >= LIMITS.workspaces) {
       throw new SvcError('CONFLICT', `There are already ${LIMITS.workspaces} workspaces; delete unused ones.`);
     }
     const base = await this.#main();
@@ -154,7 +200,7 @@ export class Workspaces {
   /** Of the open ones with a number the largest, and one more. */
   async #nextName(): Promise<string> {
     let last = 0;
-    for (const id of await listWorkspaces(this.#options.store)) {
+    for (const id of await this.#here()) {
       const record = await this.#folders.record(id).catch(() => null);
       last = Math.max(last, Number(UNNAMED.exec(record?.name ?? '')?.[1] ?? 0));
     }
@@ -189,9 +235,9 @@ export class Workspaces {
 
   /** The open ones, newest first; those whose record is damaged say so. */
   async list(): Promise<WorkspaceRow[]> {
-    const { store, log } = this.#options;
+    const { log } = this.#options;
     const rows: WorkspaceRow[] = [];
-    for (const sessionId of await listWorkspaces(store)) {
+    for (const sessionId of await this.#here()) {
       try {
         rows.push(await this.#row(sessionId));
       } catch (error) {
@@ -229,7 +275,7 @@ export class Workspaces {
     if (!(await this.has(id)) || this.#closing.has(id)) throw unknownWorkspace(id);
     this.#closing.add(id);
     try {
-      await Promise.allSettled(this.#underWay.get(id) ?? []);
+      await this.#underWay.settled(id);
       await removeWorkspace(store, id);
       this.#folders.forget(id);
       for (const listener of this.#closedListeners) await listener(id);
@@ -242,12 +288,15 @@ export class Workspaces {
     }
   }
 
+  /** Rejects with `STORAGE_UNAVAILABLE` while another node has it. */
   async has(id: string): Promise<boolean> {
+    this.#demandHere(id);
     return !this.#closing.has(id) && (await isWorkspace(this.#options.store, id));
   }
 
   /** The apps that were taken into the workspace, sorted. Rejects with `UNKNOWN_SESSION`. */
   async apps(id: string): Promise<string[]> {
+    this.#demandHere(id);
     return Object.keys((await this.#folders.record(id)).apps).sort();
   }
 
@@ -291,6 +340,7 @@ export class Workspaces {
   async putFiles(id: string, app: string, body: Readable, received: () => void): Promise<GitFile[]> {
     // It may fail before it is read, and an error without a listener would end the process.
     body.on('error', () => {});
+    this.#demandHere(id);
     await this.#folders.record(id);
     const { store, jobs } = this.#options;
     return withUpload(store, body, (archive, unpackTo) => {
@@ -452,16 +502,17 @@ export class Workspaces {
   /** The workspace stays until the work has ended. Rejects with `UNKNOWN_SESSION` when it is being closed. */
   async #within<T>(id: string, work: () => Promise<T>): Promise<T> {
     if (this.#closing.has(id)) throw unknownWorkspace(id);
-    const underWay = this.#underWay.get(id) ?? new Set();
-    this.#underWay.set(id, underWay);
-    const run = work();
-    underWay.add(run);
-    try {
-      return await run;
-    } finally {
-      underWay.delete(run);
-      if (underWay.size === 0) this.#underWay.delete(id);
-    }
+    this.#demandHere(id);
+    return this.#underWay.run(id, work);
+  }
+
+  async #here(): Promise<string[]> {
+    return (await this.found()).filter((id) => !this.#away.has(id));
+  }
+
+  #demandHere(id: string): void {
+    const refusal = this.refusalOf(id);
+    if (refusal !== null) throw refusal;
   }
 
   #tellEdited(id: string, app: string): void {

@@ -94,6 +94,9 @@ export class Automations {
   /** Milliseconds since the epoch, by its clock. */
   readonly now: () => number;
   readonly #log: Logger;
+  /** Apps whose runs are not put right yet: nothing of them fires. */
+  readonly #arriving = new Set<string>();
+  #isOpen = false;
   /** Looks whether there is room by now. */
   #retry: NodeJS.Timeout | null = null;
   #stopped = false;
@@ -163,31 +166,42 @@ export class Automations {
       catalog: this.catalog,
       log,
     });
-    this.catalog.onChange((app) => this.scheduler.reconcile(app, this.catalog.list(app)));
+    this.catalog.onChange((app) => {
+      if (!this.#arriving.has(app)) this.scheduler.reconcile(app, this.catalog.list(app));
+    });
   }
 
-  /** Reads what there is and begins to fire it. Call it once the writer is ready, before the first request. */
-  async open(): Promise<void> {
-    const loaded = this.catalog.loadAll();
-    await Promise.all([this.#openRuns(loaded), loaded]);
+  /** Reads what these apps have, ends the runs that were cut off, and begins to fire. Call it once the writer is ready. */
+  async serve(apps: readonly string[]): Promise<void> {
+    for (const app of apps) this.#arriving.add(app);
+    // A start has no callers yet.
+    if (this.#isOpen) this.engine.refuse(apps);
+    const loaded = this.catalog.serve(apps);
+    await Promise.all([this.#openRuns(apps, loaded), loaded]);
   }
 
   /** On a full disk no run can be stored: the scheduler fires nothing until there is room. */
-  async #openRuns(loaded: Promise<void>): Promise<void> {
+  async #openRuns(apps: readonly string[], loaded: Promise<void>): Promise<void> {
     try {
-      await this.runs.open();
-      // An automation added after the scheduler's start is new and has missed nothing.
+      await this.runs.serve(apps);
       await loaded;
       const fired = await this.runs.lastCronFires(this.now()).catch((error: unknown) => {
         this.#log.warn({ err: error }, 'What fired last could not be read: a clock that was set back may repeat it.');
         return new Map<string, number>();
       });
-      if (!this.#stopped) this.scheduler.start(fired);
+      if (this.#stopped) return;
+      // Those that were released meanwhile are not here.
+      const here = apps.filter((app) => this.#arriving.delete(app));
+      this.engine.serve(here);
+      this.scheduler.takeOver(new Map(here.map((app) => [app, this.catalog.list(app)])), fired);
+      // The first time; an automation that is added later is new and has missed nothing.
+      this.scheduler.start(fired);
+      this.#isOpen = true;
     } catch (error) {
       if (!isDiskFull(error)) throw error;
       this.#log.warn({ err: error }, 'The disk is full: automations wait until there is room.');
       this.#retry = setTimeout(() => {
-        this.#openRuns(loaded).catch((failure: unknown) =>
+        this.#openRuns(apps, loaded).catch((failure: unknown) =>
           this.#log.error({ err: failure }, 'Automations cannot be run.'),
         );
       }, LIMITS.diskRetryMs).unref();
@@ -196,6 +210,19 @@ export class Automations {
 
   status(): AutomationsStatus {
     return { ...this.catalog.counts, ...this.engine.load('automation') };
+  }
+
+  /**
+   * Fires nothing of an app any more, and gives its runs `drainMs` to end; the others are stored as `interrupted`. Another node goes on
+   * with it.
+   */
+  async release(app: string, drainMs: number): Promise<void> {
+    this.#arriving.delete(app);
+    this.engine.refuse([app]);
+    this.catalog.release(app);
+    await this.engine.release(({ record }) => record.kind === 'automation' && record.app === app, drainMs);
+    this.runEvents.release(app);
+    await this.runs.release(app);
   }
 
   /** Before an app is removed: ends its runs and deletes their history. */

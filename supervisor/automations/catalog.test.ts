@@ -64,13 +64,13 @@ function put(layout: Layout, app: string, versionId: string, automations: Record
 const refs = (catalog: AutomationCatalog, app?: string) => catalog.list(app).map(({ ref }) => ref);
 
 test('finds the automations of every active version by ref and by slug', async () => {
-  const { catalog, told } = await open({
+  const { catalog, registry, told } = await open({
     todos: { b: hook(SLUG), a: automation() },
     'todos-2': { c: automation() },
     none: {},
   });
   assert.deepEqual(refs(catalog), []);
-  await catalog.loadAll();
+  await catalog.serve(registry.ids());
   assert.deepEqual(refs(catalog), ['todos-2/c', 'todos/a', 'todos/b']);
   assert.deepEqual(refs(catalog, 'todos'), ['todos/a', 'todos/b']);
   assert.deepEqual([refs(catalog, 'none'), refs(catalog, 'nobody')], [[], []]);
@@ -83,7 +83,7 @@ test('finds the automations of every active version by ref and by slug', async (
 
 test('follows the active version, and forgets an app', async () => {
   const { catalog, layout, registry, told } = await open({ todos: { a: hook(SLUG), b: automation() } });
-  await catalog.loadAll();
+  await catalog.serve(registry.ids());
   assert.deepEqual(catalog.counts, { registered: 2, enabled: 2 });
   put(layout, 'todos', LATER, { b: automation({ enabled: false }), c: hook(SLUG) });
   registry.forget('todos');
@@ -116,8 +116,8 @@ const DAMAGED: [name: string, text: string, code: string, path: string][] = [
 
 for (const [name, text, code, path] of DAMAGED) {
   test(`a file that is ${name} is a fault, and the others are there`, async () => {
-    const { catalog, layout, warnings } = await open({ todos: { a: automation(), b: hook(SLUG) } });
-    await catalog.loadAll();
+    const { catalog, registry, layout, warnings } = await open({ todos: { a: automation(), b: hook(SLUG) } });
+    await catalog.serve(registry.ids());
     writeFileSync(layout.app('todos').version(VERSION).automation('b'), text);
     await catalog.load('todos');
     assert.deepEqual(refs(catalog), ['todos/a']);
@@ -130,18 +130,18 @@ for (const [name, text, code, path] of DAMAGED) {
 }
 
 test('a file of gigabytes is not read', async () => {
-  const { catalog, layout } = await open({ todos: { a: automation() } });
+  const { catalog, registry, layout } = await open({ todos: { a: automation() } });
   truncateSync(layout.app('todos').version(VERSION).automation('a'), 8 * 1024 ** 3);
-  await catalog.loadAll();
+  await catalog.serve(registry.ids());
   assert.equal(catalog.faults()[0]?.code, 'invalid_field');
 });
 
 test('a file that cannot be read is a fault, and the others are there', async () => {
-  const { catalog, layout } = await open({ todos: { a: automation(), b: automation() } });
+  const { catalog, registry, layout } = await open({ todos: { a: automation(), b: automation() } });
   const file = layout.app('todos').version(VERSION).automation('a');
   rmSync(file);
   mkdirSync(file);
-  await catalog.loadAll();
+  await catalog.serve(registry.ids());
   assert.deepEqual(
     catalog.faults('todos').map(({ ref, code }) => [ref, code]),
     [['todos/a', 'INTERNAL']],
@@ -165,7 +165,7 @@ test('10,000 automations cost less than 30 MiB, with prompts and schemas of any 
     outputSchema: { type: 'object', properties: { count: { type: 'number' } } },
   });
   const ids = Array.from({ length: LIMITS.automations }, (_, i) => [`a${i}`, text]);
-  const { catalog } = await open(
+  const { catalog, registry } = await open(
     Object.fromEntries(Array.from({ length: 10 }, (_, i) => [`app${i}`, Object.fromEntries(ids)])),
   );
   await catalog.load('app0');
@@ -174,7 +174,7 @@ test('10,000 automations cost less than 30 MiB, with prompts and schemas of any 
   catalog.forget('app0');
   collect();
   const before = process.memoryUsage().heapUsed;
-  await catalog.loadAll();
+  await catalog.serve(registry.ids());
   collect();
   const used = process.memoryUsage().heapUsed - before;
   assert.equal(catalog.list().length, 10_000);

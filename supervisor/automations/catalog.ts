@@ -51,6 +51,8 @@ export class AutomationCatalog {
   readonly #byRef = new Map<string, LiveAutomation>();
   /** Slug → those that claim it, sorted by ref. */
   readonly #bySlug = new Map<string, LiveAutomation[]>();
+  /** Slug → the app that was released. */
+  readonly #moved = new Map<string, string>();
   readonly #listeners: ((app: string) => void)[] = [];
   /** Loads of an app under way; only the latest one counts. */
   readonly #loads = new Map<string, symbol>();
@@ -59,9 +61,18 @@ export class AutomationCatalog {
     this.#options = options;
   }
 
-  /** Reads the active version of every app that has automations. Never rejects: what cannot be read is a fault. */
-  async loadAll(): Promise<void> {
-    await inParallel(this.#options.registry.ids(), LIMITS.automationsAtOnce, (id) => this.load(id));
+  /** Reads the active versions of these apps. Never rejects: what cannot be read is a fault. */
+  async serve(apps: Iterable<string>): Promise<void> {
+    await inParallel(apps, LIMITS.automationsAtOnce, (id) => this.load(id));
+  }
+
+  /** Another node has the app: senders to its webhooks are told to come back. */
+  release(app: string): void {
+    for (const { manifest } of this.#apps.get(app)?.live ?? []) {
+      const slug = provisionedWebhook(manifest)?.id;
+      if (slug !== undefined) this.#moved.set(slug, app);
+    }
+    this.forget(app);
   }
 
   /** Reads the active version of an app again, after it or one of its files changed. Never rejects. */
@@ -78,6 +89,7 @@ export class AutomationCatalog {
     // A later load, or the removal of the app, has replaced this one.
     if (this.#loads.get(app) !== load) return;
     this.#loads.delete(app);
+    for (const [slug, holder] of this.#moved) if (holder === app) this.#moved.delete(slug);
     for (const { ref, message } of found.faults) this.#options.log.warn({ automation: ref }, `Left out: ${message}`);
     this.#replace(app, found);
   }
@@ -114,6 +126,11 @@ export class AutomationCatalog {
   /** The first automation by ref whose webhook has this slug (specification, "Webhook requests"). */
   bySlug(slug: string): LiveAutomation | undefined {
     return this.#bySlug.get(slug)?.[0];
+  }
+
+  /** The app whose webhook has this slug, if another node has it now, too. */
+  holderOf(slug: string): string | undefined {
+    return this.bySlug(slug)?.app ?? this.#moved.get(slug);
   }
 
   /** `listener` is told synchronously after the automations of an app were read or forgotten; not of apps that had and have none. */

@@ -83,12 +83,12 @@ test('many switches and an upload at once leave a whole file in the version that
 });
 
 test('provisioning mints pending webhooks of live versions', async () => {
-  const { upload, enablement, catalog, fileOf, layout } = await start();
+  const { upload, enablement, catalog, registry, fileOf, layout } = await start();
   await upload({ daily: automation(), quiet: automation() });
   await upload({ other: automation() }, '1', 'second');
   writeFileSync(fileOf('daily'), automation({ triggers: [PENDING] }));
   writeFileSync(fileOf('other', 'second'), automation({ triggers: [{ ...PENDING, signing: true }] }));
-  await catalog.loadAll();
+  await catalog.serve(registry.ids());
   const [webhook, ...others] = (await enablement.provision('notes', ORIGIN)) as MintedWebhook[];
   assert.ok(webhook && others.length === 0, 'one webhook is minted');
   const secretHash = createHash('sha256').update(webhook.secret).digest('hex');
@@ -127,10 +127,10 @@ test('a lost secret is renewed: another address and secret in the same place, an
 });
 
 test('one automation is provisioned by itself, and only a pending webhook without being renewed', async () => {
-  const { upload, enablement, catalog, fileOf } = await start();
+  const { upload, enablement, catalog, registry, fileOf } = await start();
   await upload({ daily: automation(), hook: automation(), quiet: automation() });
   for (const id of ['daily', 'hook']) writeFileSync(fileOf(id), automation({ triggers: [PENDING] }));
-  await catalog.loadAll();
+  await catalog.serve(registry.ids());
   const [webhook] = await enablement.provisionOne('notes', 'hook', false, ORIGIN);
   assert.equal(catalog.bySlug(webhook?.webhookId ?? '')?.ref, 'notes/hook');
   assert.deepEqual(await enablement.provisionOne('notes', 'hook', false, ORIGIN), []);
@@ -147,12 +147,12 @@ test('one automation is provisioned by itself, and only a pending webhook withou
 });
 
 test('secrets that were minted are answered, though another app fails', async () => {
-  const { upload, enablement, catalog, fileOf, layout } = await start();
+  const { upload, enablement, catalog, registry, fileOf, layout } = await start();
   for (const id of ['first', 'second']) {
     await upload({ daily: automation() }, '1', id);
     writeFileSync(fileOf('daily', id), automation({ triggers: [{ ...PENDING, signing: id === 'second' }] }));
   }
-  await catalog.loadAll();
+  await catalog.serve(registry.ids());
   mkdirSync(layout.app('second').webhookKeys);
   assert.deepEqual(
     (await enablement.provision(null, ORIGIN)).map(({ ownerApp }) => ownerApp),
@@ -162,10 +162,10 @@ test('secrets that were minted are answered, though another app fails', async ()
 });
 
 test('the next mint removes the key of an interrupted one', async () => {
-  const { upload, enablement, catalog, fileOf, layout } = await start();
+  const { upload, enablement, catalog, registry, fileOf, layout } = await start();
   await upload({ daily: automation() });
   writeFileSync(fileOf('daily'), automation({ triggers: [{ ...PENDING, signing: true }] }));
-  await catalog.loadAll();
+  await catalog.serve(registry.ids());
   const app = layout.app('notes');
   await addWebhookKeys(app, new Map([['a'.repeat(24), 'whsec_bG9zdA==']]));
   const [minted] = (await enablement.provision('notes', ORIGIN)) as MintedWebhook[];

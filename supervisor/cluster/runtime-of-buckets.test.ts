@@ -46,6 +46,8 @@ function ledgerOn(runtime: RuntimeDatabases, analytics: DbClient): RunLedger {
 }
 
 /** A gateway that serves the buckets of two apps, without a row, and which buckets' databases it opened. */
+const NEVER = (): never => assert.fail();
+
 async function setUp(t: TestContext) {
   const writer = await startWriter(t);
   const opened: number[] = [];
@@ -62,8 +64,9 @@ async function setUp(t: TestContext) {
   const chat = new Chat({
     store,
     runner: { choose: () => assert.fail(), run: () => assert.fail() },
-    engine: { start: () => assert.fail(), running: () => assert.fail(), stop: () => assert.fail() },
+    engine: { start: NEVER, running: NEVER, stop: NEVER, release: NEVER },
     drafts: null,
+    refusalOf: () => null,
     log,
   });
   const clock = { now: NOW };

@@ -11,6 +11,7 @@ import type { AppRecord, UploadAnswer, VersionRecord } from '../../protocol/answ
 import { type InputIssue, isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { checkAppId, versionTag } from '../../protocol/ids.ts';
 import type { Manifest } from '../../protocol/manifest.ts';
+import { listIntents, readVersionIntent } from '../../storage/apps/journal.ts';
 import { type AppState, unknownApp } from '../../storage/apps/registry.ts';
 import { removeTrashed } from '../../storage/apps/trash.ts';
 import { readVersion } from '../../storage/apps/versions.ts';
@@ -75,17 +76,44 @@ export class Deployments {
     this.#manifests = new Manifests(options.layout);
   }
 
-  /** Finishes or undoes interrupted changes before anything is served. */
-  async open(): Promise<void> {
-    await this.#options.store.open();
-    await recoverAll(this.#options);
-    await this.#options.store.tidy();
+  /** Before any app is served. */
+  open(): Promise<void> {
+    return this.#options.store.open();
   }
 
-  /** From now on workspaces get with `follow` what they publish, and at once what a crash left of that. After `open`. */
-  async followWorkspaces(follow: FollowWorkspace): Promise<void> {
+  /** Finishes or undoes what was cut off of changes of these apps, registered or not, before they take calls. */
+  serve(apps: ReadonlySet<string>): Promise<void> {
+    return recoverAll(this.#options, apps, (app, work) => this.#serial.run(app, work));
+  }
+
+  /** Resolves when no change of the app is under way; the registry refuses later ones. */
+  async release(app: string): Promise<void> {
+    await this.#serial.run(app, async () => {});
+  }
+
+  /** Removes from the store what no version uses, once the apps are served that are here at the start. */
+  tidy(): Promise<void> {
+    return this.#options.store.tidy();
+  }
+
+  /** From now on workspaces get with `follow` what they publish. */
+  followWorkspaces(follow: FollowWorkspace): void {
     this.#options.follow = follow;
-    await recoverListed(this.#options, follow);
+  }
+
+  /** Gives workspaces what they published before they, or the app, came here. `within` runs work while nobody edits the files of an app there. */
+  async catchUp(
+    within: (workspace: string, app: string, work: () => Promise<void>) => Promise<void>,
+    follow: FollowWorkspace,
+  ): Promise<void> {
+    const { layout, registry } = this.#options;
+    for (const app of await listIntents(layout)) {
+      if (registry.isElsewhere(app)) continue;
+      const workspace = (await readVersionIntent(layout, app))?.session?.id;
+      // In the order of a publication: first the workspace's turn, then the app's.
+      const work = () => recoverListed(this.#options, [app], (id, recovery) => this.#serial.run(id, recovery), follow);
+      if (workspace !== undefined) await within(workspace, app, work);
+    }
   }
 
   /** Every app, sorted by id. The record of an app that has not changed is the same object. */
@@ -131,7 +159,7 @@ export class Deployments {
         await pipeline(body, createWriteStream(archive, { flags: 'wx', mode: 0o600 }));
         received?.();
         const order = { source: { archive }, activate, maker, staging, ifLive, note: noteOf(said) };
-        return uploaded(id, await this.#serial.run(id, () => this.#publish(id, order)), activate, origin);
+        return uploaded(id, await this.#inTurn(id, () => this.#publish(id, order)), activate, origin);
       } finally {
         body.destroy();
         await rm(staging, { recursive: true, force: true });
@@ -298,7 +326,7 @@ export class Deployments {
    */
   hold(id: string, work: () => Promise<void>): Promise<number | null> {
     const { registry } = this.#options;
-    return this.#serial.run(id, async () => {
+    return this.#inTurn(id, async () => {
       if (!registry.has(id)) return null;
       const { registeredAt } = await registry.state(id);
       await work();
@@ -322,7 +350,7 @@ export class Deployments {
   /** Copies the app's data aside; the copy's name in `backups/`, or null where there is no data. Rejects with `UNKNOWN_APP` and `STORE_DAMAGED`. */
   copyAside(id: string): Promise<string | null> {
     const { registry, layout, databases, now } = this.#options;
-    return this.#serial.run(id, async () => {
+    return this.#inTurn(id, async () => {
       if (!registry.has(id)) throw unknownApp(id);
       await registry.checkData(id);
       return copyAside(id, layout.app(id), databases, now());
@@ -374,9 +402,17 @@ export class Deployments {
     return before.versionId;
   }
 
-  /** One at a time for each app. */
   #changingApp<T>(id: string, work: () => Promise<T>): Promise<T> {
-    return this.#changing(() => this.#serial.run(id, work));
+    return this.#changing(() => this.#inTurn(id, work));
+  }
+
+  /** One at a time for each app. Rejects with `STORAGE_UNAVAILABLE` while another node has it. */
+  #inTurn<T>(id: string, work: () => Promise<T>): Promise<T> {
+    return this.#serial.run(id, async () => {
+      const refusal = this.#options.registry.refusalOf(id);
+      if (refusal !== null) throw refusal;
+      return work();
+    });
   }
 
   async #changing<T>(work: () => Promise<T>): Promise<T> {

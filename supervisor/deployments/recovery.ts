@@ -17,20 +17,32 @@ import { readCurrent, readVersion, writeCurrent } from '../../storage/apps/versi
 import { exists, removeDurable } from '../../storage/files/atomic-file.ts';
 import { type ChangeOptions, type FollowWorkspace, pruneKeys, releaseApp, tryAfterChange } from './change.ts';
 
-/** Before anything is served. Logs failures: the next change of the app tries again. */
-export async function recoverAll(options: ChangeOptions): Promise<void> {
+/** Runs work on an app while no other change of it is under way. */
+type InTurn = (app: string, work: () => Promise<void>) => Promise<void>;
+
+/** Before these apps take calls. Logs failures: the next change of the app tries again. */
+export async function recoverAll(options: ChangeOptions, apps: ReadonlySet<string>, inTurn: InTurn): Promise<void> {
   const { layout, registry, log, now } = options;
-  await recoverListed(options);
+  const listed = (await listIntents(layout)).filter((id) => apps.has(id));
+  await recoverListed(options, listed, inTurn);
   const left = new Set(await listIntents(layout));
-  const swept = await sweepUnregistered(layout, (id) => registry.has(id) || left.has(id), now());
+  const isLeft = (id: string) => !apps.has(id) || registry.has(id) || left.has(id);
+  const swept = await sweepUnregistered(layout, isLeft, now());
   if (swept.length > 0) log.warn({ apps: swept }, 'Moved the folders of apps that are not registered to the trash.');
 }
 
-/** Those that the journal names. */
-export async function recoverListed(options: ChangeOptions, follow?: FollowWorkspace): Promise<void> {
+/** Those of the journal that `ids` names. */
+export async function recoverListed(
+  options: ChangeOptions,
+  ids: readonly string[],
+  inTurn: InTurn,
+  follow?: FollowWorkspace,
+): Promise<void> {
   const message = 'A change of an app that was cut off could not be put right yet.';
-  for (const id of await listIntents(options.layout))
-    await tryAfterChange(options, id, message, () => recover(options, id, follow));
+  for (const id of ids)
+    await inTurn(id, async () => {
+      await tryAfterChange(options, id, message, () => recover(options, id, follow));
+    });
 }
 
 /**

@@ -7,7 +7,7 @@ import type { AppRecord } from '../../protocol/answer-types.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import type { Manifest, VersionSummary } from '../../protocol/manifest.ts';
 import { damagedData } from '../../storage/apps/app-data.ts';
-import { type Registry, unknownApp } from '../../storage/apps/registry.ts';
+import type { AppState, Registry } from '../../storage/apps/registry.ts';
 import { isIntact, readVersion } from '../../storage/apps/versions.ts';
 import type { Layout } from '../../storage/layout.ts';
 import type { AppLogs } from '../../storage/logs/app-log.ts';
@@ -18,6 +18,7 @@ import type { Pages, PageVersion } from '../pages/pages.ts';
 import type { Accounts } from '../people/accounts.ts';
 import type { Commits } from '../results/commits.ts';
 import type { Secrets } from '../secrets.ts';
+import type { SqlProcesses } from '../sql/sql-processes.ts';
 import type { Tree } from '../tree/tree.ts';
 import type { ChangeStreams } from './change-streams.ts';
 import type { Idempotency } from './idempotency.ts';
@@ -37,6 +38,7 @@ export type AppsOptions = {
   idempotency: Idempotency;
   secrets: Secrets;
   blobs: Blobs;
+  sql: SqlProcesses;
   notices: { forget(app: string): void };
 };
 
@@ -78,7 +80,7 @@ export class Apps implements Scopes {
   get(id: string): App | Promise<App> {
     const app = this.#ready.get(id);
     if (app) return app;
-    if (!this.#options.registry.has(id)) throw unknownApp(id);
+    this.#options.registry.demand(id);
     let loading = this.#loading.get(id);
     if (!loading) {
       loading = this.#load(id).finally(() => this.#loading.delete(id));
@@ -88,7 +90,7 @@ export class Apps implements Scopes {
   }
 
   of(app: string): Scope {
-    const active = async () => (await this.#options.registry.state(app)).active;
+    const active = async () => (await this.#state(app)).active;
     return {
       app,
       workspace: undefined,
@@ -117,9 +119,12 @@ export class Apps implements Scopes {
     return this.#later.deployments.manifest(id);
   }
 
-  /** Whether visitors may open the page of an app. Never rejects. */
+  /** Whether visitors may open the page of an app. Rejects with `STORAGE_UNAVAILABLE` while another node has it. */
   async hasPublicPage(id: string): Promise<boolean> {
-    const state = await this.#options.registry.state(id).catch(() => null);
+    const { registry } = this.#options;
+    const refusal = registry.refusalOf(id);
+    if (refusal !== null) throw refusal;
+    const state = await registry.state(id).catch(() => null);
     return state?.active?.public === true;
   }
 
@@ -132,7 +137,7 @@ export class Apps implements Scopes {
 
   /** The files of the active version. Rejects as `get` does, without the manifest. */
   async activePage(id: string): Promise<PageVersion> {
-    const { active } = await this.#options.registry.state(id);
+    const { active } = await this.#state(id);
     if (!active) throw noActiveVersion(id);
     let page = this.#pages.get(id);
     if (page?.summary !== active) {
@@ -144,9 +149,8 @@ export class Apps implements Scopes {
 
   /** The files of one retained version; null when there is none of this id. */
   async retainedPage(id: string, versionId: string): Promise<PageVersion | null> {
-    const { layout, registry } = this.#options;
-    await registry.state(id);
-    const app = layout.app(id);
+    await this.#state(id);
+    const app = this.#options.layout.app(id);
     const summary = await readVersion(app, versionId);
     return summary === null ? null : { id, app, summary };
   }
@@ -181,18 +185,39 @@ export class Apps implements Scopes {
 
   /** Ends everything that an app does: its runs first, then its calls, then what follows it. `keepsChats` as for `forget`. */
   async stop(id: string, { keepsChats = false }: { keepsChats?: boolean } = {}): Promise<void> {
-    const { tree, changes, commits, pages, logs, layout } = this.#options;
+    const { tree, logs } = this.#options;
     const { automations, chat } = this.#later;
     await Promise.all([automations.removed(id), keepsChats ? undefined : chat.removed(id)]);
+    this.#drop(id);
+    await Promise.all([tree.remove(id), tree.removeFires(id)]);
+    tree.meters.forget(id);
+    await this.#end(id);
+    await logs.close(id);
+  }
+
+  /** Ends the calls of an app within `drainMs`, and what follows it, and forgets it: another node goes on with it. Its runs have ended. */
+  async release(id: string, drainMs: number): Promise<void> {
+    const { tree, logs, blobs, idempotency, sql } = this.#options;
+    this.#drop(id);
+    await Promise.all([tree.release(id, drainMs), sql.settled(id)]);
+    // The answers of these calls are stored under their keys.
+    await Promise.all([idempotency.settled(id), blobs.release(id)]);
+    await this.#end(id);
+    await logs.release(id);
+  }
+
+  #drop(id: string): void {
     this.#ready.delete(id);
     this.#pages.delete(id);
-    await Promise.all([tree.remove(id), tree.removeFires(id)]);
+  }
+
+  /** Ends what follows an app, after its last call: the event of that would be remembered for ever. */
+  async #end(id: string): Promise<void> {
+    const { changes, commits, pages, layout } = this.#options;
     await rm(layout.agentFolders(id), { recursive: true, force: true });
     commits.forget(id);
     changes.closeApp(id);
     pages.forget(id);
-    tree.meters.forget(id);
-    await logs.close(id);
   }
 
   /** Replaces the data of an app: runs `work` while no thread of it runs, and no call comes to it. */
@@ -258,17 +283,24 @@ export class Apps implements Scopes {
     await this.#recheck(id, active);
     const halted = this.#halted.get(id);
     if (halted) throw halted;
-    // It may have been removed meanwhile.
-    if (!this.#options.registry.has(id)) throw unknownApp(id);
+    const { registry } = this.#options;
+    // It may have been removed or given away meanwhile.
+    registry.demand(id);
     const app = callableApp(this.#options.tree, { id, key: id, active }, () => {
-      const { registry } = this.#options;
-      if (!registry.has(id)) throw unknownApp(id);
+      registry.demand(id);
       // A new version may have been activated since.
       return registry.loaded(id)?.active ?? active;
     });
     // A version may have been activated meanwhile: then the next call loads again.
-    if (this.#options.registry.loaded(id)?.active === active) this.#ready.set(id, app);
+    if (registry.loaded(id)?.active === active) this.#ready.set(id, app);
     return app;
+  }
+
+  /** Rejects with `UNKNOWN_APP`, and with `STORAGE_UNAVAILABLE` for an app that takes no calls here. */
+  async #state(id: string): Promise<AppState> {
+    const { registry } = this.#options;
+    registry.demand(id);
+    return registry.state(id);
   }
 
   /** A manifest that was edited by hand since it was checked is checked again: through the dispatcher its fault is ours. */

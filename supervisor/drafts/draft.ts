@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import { draftVersion } from '../../protocol/http/origins.ts';
-import { draftKey, unknownWorkspace } from '../../protocol/ids.ts';
+import { draftKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import type { Snapshot } from '../../protocol/wire/jobs.ts';
@@ -28,13 +28,21 @@ import type { Pages, PageVersion } from '../pages/pages.ts';
 import type { Commits } from '../results/commits.ts';
 import type { Secrets } from '../secrets.ts';
 import { SerialByKey } from '../serial.ts';
-import { stoppingError } from '../tree/actor/call-errors.ts';
+import type { SqlProcesses } from '../sql/sql-processes.ts';
 import type { Tree } from '../tree/tree.ts';
 import { DraftData, type FittedData } from './draft-data.ts';
 import { PageReports } from './page-reports.ts';
 
 /** Errors that are not about the files: the next request tries again. */
-const PASSING = new Set(['UNKNOWN_SESSION', 'UNKNOWN_APP', 'STORAGE_FULL', 'OVERLOADED', 'INTERNAL', 'STORE_DAMAGED']);
+const PASSING = new Set([
+  'UNKNOWN_SESSION',
+  'UNKNOWN_APP',
+  'STORAGE_FULL',
+  'STORAGE_UNAVAILABLE',
+  'OVERLOADED',
+  'INTERNAL',
+  'STORE_DAMAGED',
+]);
 
 /** How often the folder may go while it is looked at. */
 const FOLDER_TRIES = 3;
@@ -51,6 +59,9 @@ export type DraftsOptions = {
   idempotency: Idempotency;
   secrets: Secrets;
   blobs: Blobs;
+  sql: Pick<SqlProcesses, 'settled'>;
+  /** Why a draft takes no calls here; null where it does, or is none. */
+  refusalOf(key: string): SvcError | null;
   log: Logger;
   jobs: Jobs;
 };
@@ -62,8 +73,6 @@ export class Draft {
   readonly reports: PageReports;
   /** When it was last asked for anything, on the clock of `performance.now`. */
   lastUsed = performance.now();
-  /** Until its workspace begins to close: then it gets no new actor. */
-  isOpen = true;
   readonly #options: DraftsOptions;
   readonly #workspace: string;
   readonly #paths: AppPaths;
@@ -83,7 +92,7 @@ export class Draft {
   #settling: NodeJS.Timeout | undefined;
   /** It is unused, for long or so far. */
   #isUnused = true;
-  /** Why it is closed. */
+  /** What calls are told once it ends: then it gets no new actor. */
   #over: SvcError | null = null;
 
   constructor(options: DraftsOptions, workspace: string, app: string, budget: WatchBudget) {
@@ -169,8 +178,8 @@ export class Draft {
         this.#options.tree,
         { id: this.app, key: this.key, active: snapshot.summary },
         () => {
-          // It may have been closed since the app was looked up.
-          if (!this.isOpen) throw unknownWorkspace(this.#workspace);
+          // It may have ended since the app was looked up.
+          if (this.#over) throw this.#over;
           return snapshot.summary;
         },
       );
@@ -205,22 +214,18 @@ export class Draft {
     this.#watch.stop();
   }
 
-  /** Resolves when no work of it is under way and no file is open; its folder can then be removed. */
-  async close(): Promise<void> {
-    this.#over = new SvcError('UNKNOWN_SESSION', 'The workspace was closed.');
+  /** Takes no more calls, which are told `refusal`: its workspace is being closed, another node has it, or the gateway stops. */
+  end(refusal: SvcError): void {
+    this.#over = refusal;
     clearTimeout(this.#settling);
     this.#watch.close();
     this.reports.close();
-    await this.#serial.run(this.key, () => this.#data.close());
-    this.#options.commits.forget(this.key);
   }
 
-  /** Leaves everything as it is: the gateway stops. */
-  abandon(): void {
-    this.#over = stoppingError();
-    clearTimeout(this.#settling);
-    this.#watch.close();
-    this.reports.close();
+  /** Resolves when no work of it is under way and no file is open; its folder can then be removed. After `end`. */
+  async close(): Promise<void> {
+    await this.#serial.run(this.key, () => this.#data.close());
+    this.#options.commits.forget(this.key);
   }
 
   /** Programs write a file in several steps, and several files: they are looked at when that has ended, or sooner by a request. */
@@ -327,8 +332,8 @@ export class Draft {
 
   /** A failure while no caller waited. */
   #warn(error: unknown): void {
-    // The workspace is being closed.
-    if (error instanceof SvcError && error.code === 'UNKNOWN_SESSION') return;
+    // The workspace is being closed, or another node gets it.
+    if (error instanceof SvcError && (error.code === 'UNKNOWN_SESSION' || error.code === 'STORAGE_UNAVAILABLE')) return;
     const what = { workspace: this.#workspace, app: this.app, err: error };
     this.#options.log.warn(what, 'A draft could not follow its files.');
   }

@@ -3,6 +3,7 @@
  * (specification, "Drafts").
  */
 import { rm } from 'node:fs/promises';
+import { movedError } from '../../protocol/errors.ts';
 import { draftKey, isAppId, isChosenId, unknownWorkspace } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { unknownApp } from '../../storage/apps/registry.ts';
@@ -10,7 +11,8 @@ import { sweepTemporary } from '../../storage/apps/trash.ts';
 import { namesIn } from '../../storage/files/atomic-file.ts';
 import { WatchBudget } from '../../storage/files/folder-watch.ts';
 import { Manifests } from '../deployments/manifests.ts';
-import type { Scope, Scopes } from '../dispatch/scope.ts';
+import { isMoved, type Moved, type Scope, type Scopes } from '../dispatch/scope.ts';
+import { stoppingError } from '../tree/actor/call-errors.ts';
 import { Draft, type DraftsOptions } from './draft.ts';
 import type { FittedData } from './draft-data.ts';
 
@@ -32,14 +34,34 @@ export class Drafts {
     this.#tidying = setInterval(() => this.#tidy(), LIMITS.draftTidyMs).unref();
   }
 
-  /** Removes what is kept of workspaces that are gone, and what a crash left of copying data. */
-  async open(): Promise<void> {
+  /** Before drafts take calls: removes what is kept of workspaces that are gone, and what a crash left of copying data. */
+  async arrive({ apps, workspaces }: Moved): Promise<void> {
     const { source, layout } = this.#options;
+    const there = new Set(await source.found());
     for (const workspace of await this.#kept('')) {
-      if (!(await source.has(workspace))) await this.close(workspace);
+      const isServed = workspaces.includes(workspace);
+      // A crash may have come between the end of a workspace and that of its drafts.
+      if (isServed && !there.has(workspace)) await this.close(workspace);
       else
-        for (const app of await this.#kept(workspace)) await sweepTemporary(layout.app(draftKey(workspace, app)).dir);
+        for (const app of await this.#kept(workspace))
+          if (isServed || apps.includes(app)) await sweepTemporary(layout.app(draftKey(workspace, app)).dir);
     }
+  }
+
+  /** Ends the drafts of these apps and workspaces, and forgets them: another node goes on with them. Calls in flight get `drainMs`. */
+  async release(moved: Moved, drainMs: number): Promise<void> {
+    for (const [key, opening] of this.#opening) if (isMoved(moved, key)) await opening.catch(() => {});
+    const { tree, sql, idempotency, logs } = this.#options;
+    const drafts = [...this.#drafts].filter(([key]) => isMoved(moved, key));
+    await Promise.all(
+      drafts.map(async ([key, draft]) => {
+        draft.end(movedError());
+        await Promise.all([tree.release(key, drainMs), sql.settled(key)]);
+        await idempotency.settled(key);
+        await this.#end(key, draft);
+        await logs.release(key);
+      }),
+    );
   }
 
   /** Rejects with `UNKNOWN_SESSION` or `UNKNOWN_APP`. */
@@ -88,7 +110,7 @@ export class Drafts {
   /** The gateway stops: ends all checks. */
   async stop(): Promise<void> {
     clearInterval(this.#tidying);
-    for (const draft of this.#drafts.values()) draft.abandon();
+    for (const draft of this.#drafts.values()) draft.end(stoppingError());
   }
 
   #scopeOf(workspace: string, app: string): Scope {
@@ -117,30 +139,39 @@ export class Drafts {
   }
 
   async #open(workspace: string, app: string): Promise<Draft> {
-    const { source } = this.#options;
+    const { source, refusalOf } = this.#options;
+    const refusal = refusalOf(draftKey(workspace, app));
+    if (refusal !== null) throw refusal;
     if (!isChosenId(workspace) || !(await source.has(workspace))) throw unknownWorkspace(workspace);
     if (!isAppId(app)) throw unknownApp(app);
     await source.folder(workspace, app);
     const draft = new Draft(this.#options, workspace, app, this.budget);
     await draft.open();
+    const moved = refusalOf(draft.key);
+    if (moved !== null) throw moved;
     this.#drafts.set(draft.key, draft);
     return draft;
   }
 
   async #close(key: string, workspace: string): Promise<void> {
-    const { tree, changes, pages, logs, idempotency, secrets, blobs } = this.#options;
+    const { tree, logs, idempotency } = this.#options;
     const draft = this.#drafts.get(key);
-    this.#drafts.delete(key);
-    if (draft) draft.isOpen = false;
+    draft?.end(unknownWorkspace(workspace));
     await tree.remove(key, unknownWorkspace(workspace));
-    await draft?.close();
-    // After its last call, whose event would be remembered for ever.
-    changes.closeApp(key);
-    pages.forget(key);
+    await this.#end(key, draft);
     await logs.close(key);
     await idempotency.forget(key);
+  }
+
+  /** After its last call, whose event would be remembered for ever. */
+  async #end(key: string, draft: Draft | undefined): Promise<void> {
+    const { changes, pages, secrets, blobs } = this.#options;
+    this.#drafts.delete(key);
+    await blobs.release(key);
+    await draft?.close();
+    changes.closeApp(key);
+    pages.forget(key);
     await secrets.forget(key);
-    blobs.forget(key);
   }
 
   /** Names in the folder of the drafts: the apps of a workspace, or the workspaces when it is empty. */

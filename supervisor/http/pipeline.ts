@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import { ownerOfPath, type PageOwner, pageHost, pagePath } from '../../protocol/http/origins.ts';
 import { PAGE_KEY_HEADER } from '../../protocol/http/page-key.ts';
-import { appOfKey, isAppId, isChosenId, scopeKey } from '../../protocol/ids.ts';
+import { appOfKey, draftKey, isAppId, isChosenId, scopeKey } from '../../protocol/ids.ts';
 import { PUSH_WORKER } from '../../protocol/notice.ts';
 import type { AnswerMeter, Exchange, ResponseHeaders } from '../edge/edge.ts';
 import { sendErrorPage } from '../pages/error-page.ts';
@@ -42,6 +42,8 @@ type PipelineOptions = {
   /** The names by which everyone is let in; null where someone checks who calls. */
   openTo: Places | null;
   corsOrigins: readonly string[];
+  /** Why an app or draft, by its key, takes no requests here; null where it does, or is none. */
+  refusalOf(key: string): SvcError | null;
   meter: AnswerMeter;
   /** Null where no traces are wanted. */
   tracing: Tracing | null;
@@ -147,7 +149,10 @@ export class Pipeline {
   }
 
   #run(exchange: Exchange, place: Place, { route, params }: Found, caller: Caller): void {
-    const { tracing } = this.#options;
+    const { tracing, refusalOf } = this.#options;
+    const key = dataOf(route, params);
+    const refusal = key === null ? null : refusalOf(key);
+    if (refusal !== null) throw refusal;
     const { span } = exchange;
     exchange.caller = caller;
     const done =
@@ -291,6 +296,14 @@ function ownerOf(match: Match): PageOwner | null {
   const { id = '', sid } = match.params;
   if (!isAppId(id)) return null;
   return sid === undefined ? { app: id } : isChosenId(sid) ? { app: id, workspace: sid } : null;
+}
+
+/** The key of the app or draft whose data a request is about, by its address; null where that names none. */
+function dataOf({ path, about }: Route, params: Params): string | null {
+  if (about === undefined) return null;
+  const named = params[about.name] ?? '';
+  if (about.of === 'workspace') return draftKey(named, '');
+  return scopeKey(named, path.startsWith('/svc/_draft/') ? params.sid : undefined);
 }
 
 /** The app or draft that a route's address names; null where it names none. */

@@ -29,6 +29,8 @@ export type Route = Matched & {
    * itself.
    */
   visitors?: 'page' | 'tool';
+  /** The parameter that names the app, or draft or workspace, whose data it is about. */
+  about?: { readonly of: 'app' | 'workspace'; readonly name: string };
   /** Answers with a file that browsers load by themselves: its address may be signed in place of the page key. */
   isFile?: true;
   /** Its place in `ROUTE_KINDS`, for metrics. */

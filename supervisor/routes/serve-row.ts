@@ -11,6 +11,7 @@ import {
   type QueryOf,
   type RouteRow,
 } from '../../protocol/routes/row.ts';
+import { subjectsOf } from '../../protocol/routes/subjects.ts';
 import type { Schema } from '../../protocol/shapes/schema.ts';
 import { Shape } from '../../protocol/shapes/shape.ts';
 import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
@@ -20,6 +21,8 @@ import { answerJson, NO_STORE } from '../http/answers.ts';
 import type { Handle, Needs, Route } from '../http/router.ts';
 import { ROUTE_KINDS, routeKind } from '../operations/metrics/http-meter.ts';
 import { type Body, bodyOf, nameIn, paramsOf, queryOf, readJson } from './requests.ts';
+
+const SUBJECTS = subjectsOf();
 
 /** A request that is as its row says. `headers` has those that the row names, and `host`. */
 export type Request<R extends RouteRow> = {
@@ -72,10 +75,12 @@ export function serveRaw(row: RouteRow, handle: Handle): Route[] {
   const { method, visitors, isFile } = row;
   const needs: Needs = typeof row.needs === 'string' ? row.needs : 'route';
   const file = isFile === undefined ? {} : { isFile };
+  const subject = SUBJECTS.get(row);
+  const about = typeof subject === 'object' && subject.in === 'path' ? { about: subject } : {};
   return pathsOf(row).map((path): Route => {
     // Visitors never use drafts.
     const open = visitors === undefined || path !== row.path ? {} : { visitors };
-    return { method, path, needs, handle, kind: ROUTE_KINDS.indexOf(routeKind(path)), ...file, ...open };
+    return { method, path, needs, handle, kind: ROUTE_KINDS.indexOf(routeKind(path)), ...about, ...file, ...open };
   });
 }
 

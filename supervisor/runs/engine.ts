@@ -5,7 +5,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { v7 as uuid } from 'uuid';
 import type { RunEvent, RunRecord } from '../../protocol/automations/runs.ts';
-import { SvcError } from '../../protocol/errors.ts';
+import { movedError, SvcError } from '../../protocol/errors.ts';
 import { summaryText } from '../../storage/automations/run-rows.ts';
 import { toSvcError } from '../http/answers.ts';
 import { stoppingError } from '../tree/actor/call-errors.ts';
@@ -17,6 +17,8 @@ type Kind = RunRecord['kind'];
 export type RunEngineOptions = Pick<RunParts, 'events' | 'log'> &
   Partial<Pick<RunParts, 'now' | 'pause'>> & { ledger: RunParts['ledger'] & Pick<RunLedger, 'get'> };
 
+const MOVED = 'The data of its app moved to another node before it had ended; what was done until then stays done.';
+
 export class RunEngine {
   readonly #parts: RunParts;
   readonly #ledger: RunEngineOptions['ledger'];
@@ -24,10 +26,12 @@ export class RunEngine {
   readonly #lanes = new Map<string, Run[]>();
   readonly #runs = new Map<string, Run>();
   readonly #stopping = new Set<Kind>();
+  /** Apps whose runs another node has, or that are being put right. */
+  readonly #away = new Set<string>();
 
   constructor(options: RunEngineOptions) {
     const { now = Date.now, pause = (ms) => wait(ms, undefined, { ref: false }) } = options;
-    this.#parts = { ...options, now, pause, isStopping: ({ kind }) => this.#stopping.has(kind.name) };
+    this.#parts = { ...options, now, pause, isStopping: (work) => this.#isStopping(work) };
     this.#ledger = options.ledger;
   }
 
@@ -36,8 +40,9 @@ export class RunEngine {
    * the gateway stops, and as `Work.store` does.
    */
   async start(work: Work): Promise<Run> {
-    const { kind, lane: key } = work;
+    const { kind, lane: key, about } = work;
     if (this.#stopping.has(kind.name)) throw stoppingError();
+    if (this.#away.has(about.app)) throw movedError();
     const lane = this.#lanes.get(key) ?? [];
     const run = new Run(uuid(), work, lane.length === 0, this.#parts, (...stopped) => void this.#end(...stopped));
     if (run.isSkipped) {
@@ -98,14 +103,36 @@ export class RunEngine {
   /** Takes no more runs of the kind, and gives those that run `drainMs` to end; what is left is stored as `interrupted`. */
   async stop(kind: Kind, drainMs: number): Promise<void> {
     this.#stopping.add(kind);
-    const all = this.#of(kind);
+    await this.#interrupt(this.#of(kind), drainMs, (run) => run.work.kind.stopped);
+  }
+
+  /** Takes no runs of these apps. */
+  refuse(apps: Iterable<string>): void {
+    for (const app of apps) this.#away.add(app);
+  }
+
+  /** Takes runs of these apps again. */
+  serve(apps: Iterable<string>): void {
+    for (const app of apps) this.#away.delete(app);
+  }
+
+  /** Gives these runs `drainMs` to end; what is left is stored as `interrupted`, and another node goes on with their app. */
+  async release(wanted: (run: Run) => boolean, drainMs: number): Promise<void> {
+    await this.#interrupt([...this.#runs.values()].filter(wanted), drainMs, () => MOVED);
+  }
+
+  async #interrupt(all: Run[], drainMs: number, why: (run: Run) => string): Promise<void> {
     const ended = endOf(all);
-    const interrupt = (run: Run) => run.stop('interrupted', new SvcError('RUN_ABORTED', run.work.kind.stopped));
+    const interrupt = (run: Run) => run.stop('interrupted', new SvcError('RUN_ABORTED', why(run)));
     for (const run of all) if (run.phase !== 'running') interrupt(run);
     await atMost(drainMs, ended);
     for (const run of all) interrupt(run);
     // The next start finds and marks runs whose end could not be stored.
     await atMost(Math.max(0, ...all.map(({ work }) => work.kind.endMs)), ended);
+  }
+
+  #isStopping({ kind, about }: Work): boolean {
+    return this.#stopping.has(kind.name) || this.#away.has(about.app);
   }
 
   /** Ends these runs as `aborted`; resolves when that is stored. */
@@ -155,7 +182,7 @@ export class RunEngine {
     this.#tell({ type: 'run.end', run: run.record });
     this.#leave(run);
     run.resolve(run.record);
-    if (!this.#parts.isStopping(run.work)) run.work.followUp?.(outcome, run.record);
+    if (!this.#isStopping(run.work)) run.work.followUp?.(outcome, run.record);
   }
 
   #tell(event: Extract<RunEvent, { run: RunRecord }>): void {

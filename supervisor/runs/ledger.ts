@@ -52,9 +52,11 @@ const INTERRUPTED: ErrorBody = {
   code: 'RUN_ABORTED',
   message: 'The gateway stopped before this run had ended; what the run had done until then stays done.',
 };
+/** Those of one app, or all where that is null. */
+const OPEN = 'ended_at IS NULL AND (@app IS NULL OR app_id = @app)';
 const FORGET_OPEN_MESSAGES = `DELETE FROM webhook_ids
-  WHERE run_id IN (SELECT run_id FROM runs WHERE ended_at IS NULL AND run_id <= ?)`;
-const INTERRUPT_OPEN = `UPDATE runs SET state = 'interrupted', ended_at = ?, error = ? WHERE ended_at IS NULL AND run_id <= ?`;
+  WHERE run_id IN (SELECT run_id FROM runs WHERE ${OPEN} AND run_id <= @last)`;
+const INTERRUPT_OPEN = `UPDATE runs SET state = 'interrupted', ended_at = @endedAt, error = @error WHERE ${OPEN} AND run_id <= @last`;
 const LAST_RUNS = `SELECT ${LISTED_COLUMNS} FROM json_each(?) AS refs JOIN runs ON run_id = (
   SELECT run_id FROM runs AS of_ref WHERE of_ref.app_id = refs.value ->> 0 AND of_ref.automation_id = refs.value ->> 1
   ORDER BY run_id DESC LIMIT 1)`;
@@ -92,6 +94,15 @@ export class RunLedger {
     this.#onEnded = onEnded;
     this.#retention = new Retention(runtime, now);
     this.#summaries = new RunSummaries(analytics, putAnalyticsAside, log);
+  }
+
+  /** Before runs of these apps are stored: marks what another node, or an earlier time here, left `interrupted`. */
+  async serve(apps: Iterable<string>): Promise<void> {
+    if (!this.#isOpen) return this.open();
+    for (const app of apps) {
+      const db = await this.#tables.existing(app);
+      if (db !== null) await this.#interrupt(db, app);
+    }
   }
 
   /** Makes the tables, and does `recover` in each database. When it rejects, the next run to be stored tries again. */
@@ -359,22 +370,12 @@ export class RunLedger {
     await retryIfWriterLost(() => db.run(sql, [app, id, name]));
   }
 
-  /** Every run in the database that has not ended is `interrupted`. */
-  async #interrupt(db: DbClient): Promise<void> {
-    await this.#tables.in(db);
-    for (;;) {
-      const open = await this.#withNodes(db, 'WHERE ended_at IS NULL', 'ASC');
-      const last = open.at(-1)?.run.runId;
-      if (last === undefined) break;
-      const endedAt = this.#now();
-      await retryIfWriterLost(() =>
-        db.batch([
-          [FORGET_OPEN_MESSAGES, [last]],
-          [INTERRUPT_OPEN, [endedAt, errorText(INTERRUPTED), last]],
-        ]),
-      );
-      for (const { run, nodes } of open) this.#summaries.add({ ...run, state: 'interrupted', endedAt }, nodes, null);
-    }
+  /** Every run that has not ended is `interrupted`, for a stop that cannot wait any longer. */
+  async interruptAll(): Promise<void> {
+    await this.settled();
+    for (const db of await this.#tables.all()) await this.#interrupt(db);
+    this.#tallies.clear();
+    this.#open.clear();
     this.#retention.forget();
   }
 
@@ -386,6 +387,12 @@ export class RunLedger {
     return db;
   }
 
+  /** Another node goes on with the app: what is counted of its history is counted anew. */
+  async release(app: string): Promise<void> {
+    await this.settled();
+    this.#retention.forget(app);
+  }
+
   /** Resolves when everything that was handed over is stored, or failed. */
   async settled(): Promise<void> {
     this.#gathered.flush();
@@ -393,11 +400,35 @@ export class RunLedger {
     await this.#summaries.settled();
   }
 
+  /** In one database; of one app, or all where it is null. */
+  async #interrupt(db: DbClient, app: string | null = null): Promise<void> {
+    await this.#tables.in(db);
+    for (;;) {
+      const open = await this.#withNodes(db, `WHERE ${OPEN}`, 'ASC', app);
+      const last = open.at(-1)?.run.runId;
+      if (last === undefined) return;
+      const endedAt = this.#now();
+      await retryIfWriterLost(() =>
+        db.batch([
+          [FORGET_OPEN_MESSAGES, { app, last }],
+          [INTERRUPT_OPEN, { app, last, endedAt, error: errorText(INTERRUPTED) }],
+        ]),
+      );
+      for (const { run, nodes } of open) this.#summaries.add({ ...run, state: 'interrupted', endedAt }, nodes, null);
+    }
+  }
+
   /** Runs as they are listed, with the number of their nodes; a page from one end. */
-  async #withNodes(db: DbClient, where: string, order: 'ASC' | 'DESC'): Promise<{ run: RunRecord; nodes: number }[]> {
+  async #withNodes(
+    db: DbClient,
+    where: string,
+    order: 'ASC' | 'DESC',
+    app: string | null = null,
+  ): Promise<{ run: RunRecord; nodes: number }[]> {
     const sql = `SELECT ${LISTED_COLUMNS}, (SELECT count(*) FROM run_nodes AS of_run WHERE of_run.run_id = runs.run_id) AS nodes
-      FROM runs ${where} ORDER BY run_id ${order} LIMIT ?`;
-    const rows = await retryIfWriterLost(() => db.all(sql, [LIMITS.listRowsMax]));
+      FROM runs ${where} ORDER BY run_id ${order} LIMIT @most`;
+    const params = where === '' ? { most: LIMITS.listRowsMax } : { app, most: LIMITS.listRowsMax };
+    const rows = await retryIfWriterLost(() => db.all(sql, params));
     return rows.map((row) => ({ run: runOf(row), nodes: Number(row.nodes) }));
   }
 

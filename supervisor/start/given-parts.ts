@@ -22,6 +22,8 @@ export type Host = {
   /** Only where an app is tested. */
   simulation?: Simulation;
   listening: Services['listening'];
+  /** Serves nothing of its data directory until `Services.hosted` is told to: a node of a cluster, which has no buckets yet. */
+  servesNothing?: boolean;
   /** The gateway cannot go on. */
   onFatal(reason: string): void;
   /** Only in tests: called as each phase of the start begins; what it throws fails the start. */

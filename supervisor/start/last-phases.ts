@@ -1,5 +1,6 @@
 /** The last phases of a start: the way of a request to the parts, repairs after a crash, and what runs by the clock. */
 import { setTimeout as wait } from 'node:timers/promises';
+import type { SvcError } from '../../protocol/errors.ts';
 import { sweepDaily } from '../../storage/apps/trash.ts';
 import type { Databases } from '../databases.ts';
 import type { CodeStore } from '../deployments/store/code-store.ts';
@@ -46,13 +47,14 @@ type RequestsOptions = {
   store: CodeStore;
   databases: Databases;
   identityDb: ReturnType<Databases['own']>;
+  refusalOf(key: string): SvcError | null;
 };
 
 /** Every part is made by now. */
 export function openRequests(
   phases: Phases,
   parts: Omit<Services, MadeHere>,
-  { host, places, store, databases, identityDb }: RequestsOptions,
+  { host, places, store, databases, identityDb, refusalOf }: RequestsOptions,
 ): { services: Services; pipeline: Pipeline } {
   phases.begin('requests');
   const { config, layout, log, registry, tree, changes, blobs, tracing, access, agentTokens, apps } = parts;
@@ -103,7 +105,7 @@ export function openRequests(
   const { httpMeter: meter } = services;
   const seen = { meter, tracing, log };
   const openTo = host.trustHost ? null : places;
-  const callers = { access, visitors, agentTokens, authorize, identify, makerOf, openTo, corsOrigins };
+  const callers = { access, visitors, agentTokens, authorize, identify, makerOf, openTo, corsOrigins, refusalOf };
   const pipeline = new Pipeline({ router, ...callers, ...seen });
   // Uploads need the writer to end well, and everything that they call.
   phases.ends((drainMs) =>
@@ -124,23 +126,15 @@ export async function recover(
   phases: Phases,
   services: Services,
   pipeline: Pipeline,
-  treeReady: Promise<void>,
+  { treeReady, servesNothing }: { treeReady: Promise<void>; servesNothing: boolean },
 ): Promise<void> {
-  const { notices, deployments, gitStore, agents, scheduledBackups, automations, templates } = services;
-  const { layout, config, log } = services;
+  const { hosted, templates, layout, config, log } = services;
   phases.begin('recovery');
-  await treeReady;
-  notices.open();
-  // Repairs after a crash may need the writer.
-  await deployments.open();
-  await gitStore?.workspaces.open();
-  await gitStore?.drafts.open();
-  await agents.catalog?.open();
-  // Before the scheduler starts: it makes up for what was missed.
-  await scheduledBackups.open();
-  await automations.open();
+  const ready = openGateway(services, treeReady);
+  // Observed here too, so that it is not left unhandled while files are read.
+  ready.catch(() => {});
+  await hosted.open(ready, servesNothing);
   templates.open();
-  void openChat(services);
   phases.begin('ready');
   phases.ends(() => services.metricsLoop.stop());
   phases.ends(() => services.eventLoop.stop());
@@ -157,12 +151,14 @@ export async function recover(
   phases.begin('running');
 }
 
-/** In the background: a start does not wait for it, nor end for a full disk. The tables are made with their first use at the latest. */
-async function openChat({ chat, attachments, registry, log }: Services): Promise<void> {
-  try {
-    await chat.open();
-    await attachments.open(registry.ids());
-  } catch (error) {
-    log.warn({ err: error }, 'What an earlier gateway left of chats could not be looked at yet.');
-  }
+/** What is of the gateway itself, and of all apps. */
+async function openGateway(services: Services, treeReady: Promise<void>): Promise<void> {
+  const { notices, deployments, agents, scheduledBackups } = services;
+  // Repairs after a crash may need the writer.
+  await treeReady;
+  notices.open();
+  await deployments.open();
+  await agents.catalog?.open();
+  // Before the scheduler starts: it makes up for what was missed.
+  await scheduledBackups.open();
 }

@@ -124,7 +124,7 @@ test('the start removes what a crash left', async (t) => {
   const { attachments, store, folder, warnings } = await setUp(t);
   await store('kept');
   writeFileSync(join(folder, sha256('orphan')), 'orphan');
-  await attachments.open(['notes', 'without-a-folder']);
+  await attachments.serve(['notes', 'without-a-folder']);
   assert.deepEqual(readdirSync(folder), [sha256('kept')]);
   assert.deepEqual(warnings, []);
 });

@@ -28,6 +28,7 @@ import type { Layout } from '../../../storage/layout.ts';
 import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';
 import type { RuntimeTables } from '../../runtime/runtime-databases.ts';
 import { SerialByKey } from '../../serial.ts';
+import { UnderWay } from '../../under-way.ts';
 
 const SHA256 = /^[0-9a-f]{64}$/;
 const IMAGE = /^image\/(?:png|jpeg|gif|webp)\s*(?:;|$)/i;
@@ -41,6 +42,8 @@ type AttachmentsOptions = {
   tables: RuntimeTables;
   layout: Layout;
   log: Pick<Logger, 'warn'>;
+  /** Why an app takes no calls here; null where it does, or is none. */
+  refusalOf?: (app: string) => SvcError | null;
   /** Milliseconds since the epoch. */
   now?: () => number;
 };
@@ -52,18 +55,20 @@ type AttachmentsOptions = {
 export class Attachments {
   readonly #options: Required<AttachmentsOptions>;
   readonly #serial = new SerialByKey();
+  /** Changes of the folders of apps. */
+  readonly #changing = new UnderWay();
   #sweeping: NodeJS.Timeout | null = null;
   #stopped = false;
 
   constructor(options: AttachmentsOptions) {
-    this.#options = { now: Date.now, ...options };
+    this.#options = { now: Date.now, refusalOf: () => null, ...options };
   }
 
   /** Removes what a crash left in the folders of these apps, and what is over, now and every day. Never rejects. */
-  async open(apps: readonly string[]): Promise<void> {
-    // What opens it runs in the background: a stop may come first.
+  async serve(apps: readonly string[]): Promise<void> {
+    // It is called in the background: a stop may come first.
     if (this.#stopped) return;
-    this.#sweeping = setInterval(() => void this.#logged(() => this.sweep()), LIMITS.dayMs).unref();
+    this.#sweeping ??= setInterval(() => void this.#logged(() => this.sweep()), LIMITS.dayMs).unref();
     await this.recover(apps);
     await this.#logged(() => this.sweep());
   }
@@ -73,6 +78,11 @@ export class Attachments {
     await this.#logged(async () => {
       for (const app of apps) await this.#clear(app);
     });
+  }
+
+  /** Another node goes on with an app: resolves when nothing changes its folder here any more. */
+  release(app: string): Promise<void> {
+    return this.#changing.settled(app);
   }
 
   stop(): void {
@@ -92,7 +102,9 @@ export class Attachments {
     try {
       const { sha256, size } = await writeBody(temporary, body);
       const record = { sha256, size, type };
-      return await this.#serial.run(`${app}/${sha256}`, async () => {
+      return await this.#change(app, sha256, async () => {
+        const refusal = this.#options.refusalOf(app);
+        if (refusal !== null) throw refusal;
         const known = await this.get(app, sha256);
         const db = await tables.of(app);
         if (known === null) await this.#demandRoom(db, app, size);
@@ -192,7 +204,7 @@ export class Attachments {
   /** The row first: what has a row has a file. Says whether there was one. */
   #remove(app: string, sha256: string, sql: string, params: (string | number)[]): Promise<boolean> {
     if (!SHA256.test(sha256)) return Promise.resolve(false);
-    return this.#serial.run(`${app}/${sha256}`, async () => {
+    return this.#change(app, sha256, async () => {
       const db = await this.#options.tables.existing(app);
       if (db === null) return false;
       let lost = false;
@@ -209,12 +221,17 @@ export class Attachments {
     });
   }
 
+  /** One at a time for each file. */
+  #change<T>(app: string, sha256: string, work: () => Promise<T>): Promise<T> {
+    return this.#changing.run(app, () => this.#serial.run(`${app}/${sha256}`, work));
+  }
+
   async #clear(app: string): Promise<void> {
     const folder = this.#options.layout.app(app).attachmentsDir;
     await sweepTemporary(folder);
     for (const name of await namesIn(folder)) {
       if (!SHA256.test(name)) continue;
-      await this.#serial.run(`${app}/${name}`, async () => {
+      await this.#change(app, name, async () => {
         if ((await this.get(app, name)) === null) await rm(join(folder, name), { force: true });
       });
     }

@@ -1,10 +1,12 @@
 /** Runs the turns of chat windows and conversations of apps and drafts, and removes both (specification, "Chat windows"). */
 import type { Logger } from 'pino';
 import type { ConversationName } from '../../../protocol/agents/session-key.ts';
+import type { SvcError } from '../../../protocol/errors.ts';
 import { scopeKey, workspaceOfKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import { rowIdOf } from '../../../storage/chat/chat-tables.ts';
+import { isMoved, type Moved } from '../../dispatch/scope.ts';
 import { OncePerDatabase } from '../../runtime/runtime-databases.ts';
 import { type TurnDrafts, workspaceOf } from '../turns/turn-drafts.ts';
 import { type TurnRunner, Turns, type TurnsOptions } from '../turns/turns.ts';
@@ -16,6 +18,8 @@ type ChatOptions = {
   engine: TurnsOptions['engine'];
   /** Null on the tarball backend. */
   drafts: TurnDrafts | null;
+  /** Why an app or draft takes no calls here; null where it does, or is none. */
+  refusalOf(key: string): SvcError | null;
   log: Logger;
   permissionMs?: number;
 };
@@ -63,20 +67,36 @@ export class Chat {
     await this.#recovery.in(db);
   }
 
+  /** The same, once more: there are apps that were not served before. */
+  serve(): Promise<void> {
+    const before = this.#ready?.catch(() => {});
+    this.#ready = before === undefined ? null : before.then(() => this.#prepare());
+    return this.open();
+  }
+
+  /** Turns are stored as `interrupted`, and what was said is in the folders: another node goes on with these. */
+  async release(moved: Moved): Promise<void> {
+    const { turns, store } = this;
+    await turns.release(moved);
+    await this.open();
+    const drafts = (await store.draftKeys()).filter((key) => isMoved(moved, key));
+    for (const key of [...moved.apps, ...drafts]) await store.copies.prepareMove(key);
+  }
+
   async #prepare(): Promise<void> {
-    const { store, drafts } = this.#options;
+    const { store, drafts, refusalOf } = this.#options;
     const all = await store.tables.all();
     // A crash may have come between the end of a workspace and that of its windows.
     for (const key of drafts === null ? [] : await store.draftKeys())
-      if (!(await drafts?.has(workspaceOfKey(key) ?? ''))) await store.forgetWindows(key);
-    for (const db of all) await this.recover(db);
+      if (refusalOf(key) === null && !(await drafts?.has(workspaceOfKey(key) ?? ''))) await store.forgetWindows(key);
+    for (const db of all) await this.#settleTurns(db);
   }
 
   async #settleTurns(db: DbClient): Promise<void> {
-    const { store } = this.#options;
+    const { store, refusalOf } = this.#options;
     for (let after = ''; ; ) {
       const left = await store.unended(db, after, LIMITS.listRows);
-      for (const name of left) await this.turns.settle(name);
+      for (const name of left) if (refusalOf(scopeKey(name.app, name.draft)) === null) await this.turns.settle(name);
       const last = left.at(-1);
       if (last === undefined) return;
       after = rowIdOf(last);

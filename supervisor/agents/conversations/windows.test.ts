@@ -22,6 +22,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import { Layout } from '../../../storage/layout.ts';
 import { startWriter } from '../../../testing/run-ledger.ts';
+import { standIn } from '../../../testing/stand-in.ts';
 import { OneRuntimeDatabase, RuntimeTables } from '../../runtime/runtime-databases.ts';
 import type { TurnDrafts } from '../turns/turn-drafts.ts';
 import { Chat } from './chat.ts';
@@ -599,8 +600,9 @@ test('the windows of a draft whose workspace is gone are forgotten at the start,
   const chat = new Chat({
     store,
     runner: { choose: () => assert.fail(), run: () => assert.fail() },
-    engine: { start: () => assert.fail(), running: () => assert.fail(), stop: () => assert.fail() },
+    engine: standIn({}),
     drafts: { has: async (resumeId: string) => resumeId === 'kept' } as TurnDrafts,
+    refusalOf: () => null,
     log: pino({ enabled: false }),
   });
   await chat.open();

@@ -21,8 +21,8 @@ export class HeldConversation {
   users = 0;
   conversation!: OpenConversation;
   ready!: Promise<void>;
-  /** It is about to be deleted. */
-  isLeaving = false;
+  /** Why it takes no messages: it is about to be deleted, or another node has it. */
+  refusal: SvcError | null = null;
   #accepting: Promise<unknown> = Promise.resolve();
 
   constructor(name: ConversationName) {
@@ -57,7 +57,11 @@ export class HeldConversations {
 
   /** Those of an app, or of a draft of it. */
   of(app: string, draft: string | undefined): HeldConversation[] {
-    return [...this.#held.values()].filter(({ name }) => name.app === app && name.draft === draft);
+    return this.all.filter(({ name }) => name.app === app && name.draft === draft);
+  }
+
+  get all(): HeldConversation[] {
+    return [...this.#held.values()];
   }
 
   async use<T>(name: ConversationName, work: (held: HeldConversation) => Promise<T>): Promise<T> {

@@ -12,7 +12,8 @@ import type {
 } from '../../../protocol/agents/agents.ts';
 import type { ConversationName } from '../../../protocol/agents/session-key.ts';
 import type { OpenConversation, StoredTurn } from '../../../protocol/agents/stored-turns.ts';
-import { SvcError } from '../../../protocol/errors.ts';
+import { movedError, SvcError } from '../../../protocol/errors.ts';
+import { scopeKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { causeOf, type HandlerUser, type NamedPerson } from '../../../protocol/wire/handler-caller.ts';
 import { recordedValue } from '../../../storage/automations/run-rows.ts';
@@ -20,10 +21,11 @@ import { hashOf, titleOf } from '../../../storage/chat/chat-tables.ts';
 import { json } from '../../automations/fires/fire-values.ts';
 import { notConfirmed } from '../../dispatch/confirmation.ts';
 import type { Confirmation } from '../../dispatch/request.ts';
+import { isMoved, type Moved } from '../../dispatch/scope.ts';
 import type { Asker } from '../../edge/edge.ts';
 import type { ConversationRunner, ConversationTurn } from '../../extension-points.ts';
 import type { RunEngine } from '../../runs/engine.ts';
-import type { Run } from '../../runs/run.ts';
+import type { Run, Work } from '../../runs/run.ts';
 import { type HeldConversation, HeldConversations } from './held-conversations.ts';
 import { endedTurn, LiveTurn, type ReadableTurn, StorePace } from './live-turn.ts';
 import { remembered } from './remembered.ts';
@@ -78,7 +80,7 @@ export type TurnsOptions = {
   runner: TurnRunner;
   /** Where turns of mode `full` work; null on the tarball backend. */
   drafts: Pick<TurnDrafts, 'ensure' | 'enter'> | null;
-  engine: Pick<RunEngine, 'start' | 'running' | 'stop'>;
+  engine: Pick<RunEngine, 'start' | 'running' | 'stop' | 'release'>;
   log: Logger;
   /** How long a question of an agent waits for its answer. */
   permissionMs?: number;
@@ -163,7 +165,7 @@ export class Turns {
   /** Ends the turns of a conversation, then does `work` while nothing is stored in it. */
   async whileClosed<T>(name: ConversationName, work: () => Promise<T>): Promise<T> {
     return await this.#held.use(name, async (held) => {
-      held.isLeaving = true;
+      held.refusal = beingDeleted();
       try {
         // Behind messages that are being stored.
         return await held.serial(async () => {
@@ -174,7 +176,7 @@ export class Turns {
           return await work();
         });
       } finally {
-        held.isLeaving = false;
+        held.refusal = null;
       }
     });
   }
@@ -183,11 +185,28 @@ export class Turns {
   async stopApp(app: string, draft?: string): Promise<void> {
     const all = this.#held.of(app, draft);
     for (const held of all) {
-      held.isLeaving = true;
+      held.refusal = beingDeleted();
       this.#held.forget(held);
     }
     await Promise.all(all.map((held) => held.serial(() => this.#abort(({ lane }) => lane === held.key))));
     this.#options.runner.endAgentsOf?.({ app, ...(draft === undefined ? {} : { draft }) });
+  }
+
+  /** Turns of these apps, drafts and workspaces are stored as `interrupted`: another node goes on with them. */
+  async release(moved: Moved): Promise<void> {
+    const { engine, runner } = this.#options;
+    const isOf = ({ app, draft }: ConversationName) => isMoved(moved, scopeKey(app, draft));
+    const held = this.#held.all.filter(({ name }) => isOf(name));
+    for (const conversation of held) conversation.refusal = movedError();
+    // Behind messages that are being stored.
+    await Promise.all(held.map((conversation) => conversation.serial(async () => {})));
+    const works = new Set<Work>(
+      this.#worksOf(({ name, begun }) => isOf(name) || moved.workspaces.includes(begun?.draft as string)),
+    );
+    await engine.release(({ work }) => works.has(work), 0);
+    for (const conversation of held) this.#held.forget(conversation);
+    for (const app of moved.apps) runner.endAgentsOf?.({ app });
+    for (const draft of moved.workspaces) runner.endAgentsOf?.({ draft });
   }
 
   /** Ends the turns of callers whose session or token has ended, unless another one sent the same message. */
@@ -231,7 +250,7 @@ export class Turns {
       if (known.messageHash === hashOf(message)) return this.#accepted(held, known, asker);
       throw new SvcError('IDEMPOTENCY_MISMATCH', 'This key was used before with another message.');
     }
-    if (held.isLeaving) throw new SvcError('CONFLICT', 'The conversation is being deleted.');
+    if (held.refusal !== null) throw held.refusal;
     if (conversation.mode !== null && mode !== conversation.mode) throw pinned(conversation.mode);
     let accepted: AcceptedTurn | undefined;
     const { runner, log, engine, permissionMs = LIMITS.permissionMs } = this.#options;
@@ -387,6 +406,10 @@ function firstEvents(
   };
   const detail = `${before} before this one`;
   return before === 0 ? [start] : [start, { type: 'phase', phase: 'queued', detail }];
+}
+
+function beingDeleted(): SvcError {
+  return new SvcError('CONFLICT', 'The conversation is being deleted.');
 }
 
 function pinned(mode: ChatMode): SvcError {

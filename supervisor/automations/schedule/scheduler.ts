@@ -62,8 +62,11 @@ type Watched<A> = {
 type Entry<A> = DueItem & { watched: Watched<A>; trigger: CronTrigger; state: 'fresh' | 'due' | 'ended' | 'invalid' };
 type DueItem = { due: number; readonly order: number };
 
-/** Kept while the first times of the triggers that were there at the start are computed. `suspects` may have missed a fire. */
-type MissedCheck<A> = { at: number; before: number; suspects: Set<Watched<A>> };
+/**
+ * Kept while the first times are computed of triggers that were there at the start, or came from another node: those with an order from
+ * `from` to before `before`. `suspects` may have missed a fire.
+ */
+type MissedCheck<A> = { at: number; from: number; before: number; suspects: Set<Watched<A>> };
 
 /** Fires automations when their times come (specification, "Schedules"). It knows no runs: its consumer starts them. */
 export class Scheduler<A extends Schedulable> {
@@ -100,8 +103,14 @@ export class Scheduler<A extends Schedulable> {
   /** Takes the automations that an app has now. Triggers that stay keep their next time. An empty list forgets the app. */
   reconcile(app: string, automations: A[]): void {
     if (this.#state === 'stopped') return;
+    this.#register(app, automations, this.#state !== 'collecting');
+    this.#wake();
+  }
+
+  /** `isNew`: whoever registers them says that they are new, and have missed nothing. */
+  #register(app: string, automations: A[], isNew: boolean): void {
     const refs = new Set<string>();
-    for (const automation of automations) if (this.#watch(automation)) refs.add(automation.ref);
+    for (const automation of automations) if (this.#watch(automation, isNew)) refs.add(automation.ref);
     for (const ref of this.#refs.get(app) ?? []) {
       if (refs.has(ref)) continue;
       for (const entry of this.#watched.get(ref)?.entries ?? []) this.#end(entry);
@@ -112,17 +121,31 @@ export class Scheduler<A extends Schedulable> {
     // The app was removed. A new one with its id has not fired yet.
     if (automations.length === 0)
       for (const ref of this.#firedAhead.keys()) if (ref.startsWith(`${app}/`)) this.#firedAhead.delete(ref);
-    this.#wake();
   }
 
   /** Begins to fire. What is registered by now may have missed fires. `fired` has the last ones, also from ahead of the clock. */
   start(fired: ReadonlyMap<string, number> = new Map()): void {
     if (this.#state !== 'collecting') return;
     this.#state = 'idle';
+    this.#begin(0, fired);
+  }
+
+  /** Takes the automations of apps that another node fired until now: as at a start they may have missed fires. `fired` has the last ones. */
+  takeOver(apps: ReadonlyMap<string, A[]>, fired: ReadonlyMap<string, number>): void {
+    if (this.#state === 'stopped') return;
+    const from = this.#order;
+    for (const [app, automations] of apps) this.#register(app, automations, false);
+    if (this.#state !== 'collecting') this.#begin(from, fired);
+  }
+
+  /** Looks what those have missed that are registered since the order `from`. */
+  #begin(from: number, fired: ReadonlyMap<string, number>): void {
     const at = this.#options.now();
-    this.#firedAhead = new Map([...fired].filter(([, last]) => last > at));
-    for (const [ref, watched] of this.#watched) watched.fired = fired.get(ref) ?? watched.fired;
-    this.#missedCheck = { at, before: this.#order, suspects: new Set() };
+    for (const [ref, last] of fired) if (last > at) this.#firedAhead.set(ref, last);
+    for (const { watched, order } of this.#unplaced)
+      if (order >= from) watched.fired = fired.get(watched.automation.ref) ?? watched.fired;
+    const { suspects = new Set<Watched<A>>(), from: earlier = from } = this.#missedCheck ?? {};
+    this.#missedCheck = { at, from: Math.min(earlier, from), before: this.#order, suspects };
     // They are sorted by expression, because only some parsed expressions are kept.
     this.#unplaced.sort((one, other) => compare(one.trigger.expr, other.trigger.expr));
     this.#wake();
@@ -149,7 +172,7 @@ export class Scheduler<A extends Schedulable> {
   }
 
   /** Registers the triggers of an automation. False: it has none for the scheduler. */
-  #watch(automation: A): boolean {
+  #watch(automation: A, isNew: boolean): boolean {
     const triggers = cronTriggers(automation);
     if (triggers.length === 0) return false;
     const { ref } = automation;
@@ -158,7 +181,7 @@ export class Scheduler<A extends Schedulable> {
     watched.automation = automation;
     watched.entries = triggers.map((trigger) => {
       const known = before.find((entry) => isSameTime(entry.trigger, trigger));
-      if (this.#state !== 'collecting' && trigger.catchUp && !known?.trigger.catchUp)
+      if (isNew && trigger.catchUp && !known?.trigger.catchUp)
         this.#options.watchedFrom(automation, this.#options.now());
       const entry = known ?? { watched, trigger, order: this.#order++, state: 'fresh', due: 0 };
       if (!known) this.#unplaced.push(entry);
@@ -322,7 +345,7 @@ export class Scheduler<A extends Schedulable> {
     const next = this.#next(entry, now, now);
     if (watched.fired > now && watched.fired - now <= LIMITS.cronBackMs) return next;
     const present = this.#missedCheck;
-    if (present && order < present.before) {
+    if (present && order >= present.from && order < present.before) {
       const first = this.times.next(trigger, present.at - LIMITS.cronLateMs - 1);
       const isPast = first !== null && first <= present.at;
       if (isPast || trigger.catchUp) present.suspects.add(watched);

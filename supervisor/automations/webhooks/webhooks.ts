@@ -7,7 +7,7 @@ import {
 } from '../../../protocol/automations/automation.ts';
 import type { RunRecord } from '../../../protocol/automations/runs.ts';
 import type { WebhookResponse } from '../../../protocol/automations/webhook-messages.ts';
-import { errorEnvelope, SvcError } from '../../../protocol/errors.ts';
+import { errorEnvelope, movedError, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { claimMessage } from '../../../storage/automations/run-rows.ts';
 import type { BodyRoom, Exchange } from '../../edge/edge.ts';
@@ -21,7 +21,7 @@ import { WebhookGate } from './webhook-gate.ts';
 import { SECRET_HEADER, slackChallenge, webhookInput, webhookRequest } from './webhook-input.ts';
 
 export type WebhooksOptions = {
-  catalog: Pick<AutomationCatalog, 'bySlug' | 'onChange'>;
+  catalog: Pick<AutomationCatalog, 'bySlug' | 'holderOf' | 'onChange'>;
   fires: Pick<Fires, 'start'>;
   /** The minted key of a signed trigger, `whsec_…`; null when there is none. */
   keyOf(automation: LiveAutomation, slug: string): Promise<string | null>;
@@ -210,6 +210,7 @@ export class Webhooks {
     const automation = SLUG.test(slug) ? this.#options.catalog.bySlug(slug) : undefined;
     const trigger = automation && provisionedWebhook(automation.manifest);
     if (automation && trigger) return { slug, automation, trigger };
+    if (this.#options.catalog.holderOf(slug) !== undefined) throw movedError();
     throw new SvcError('NOT_FOUND', 'No automation has a webhook at this address.');
   }
 }

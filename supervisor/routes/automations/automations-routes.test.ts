@@ -67,6 +67,7 @@ async function serve(
     visitors: null,
     agentTokens: new AgentTokens(),
     corsOrigins: [],
+    refusalOf: () => null,
     meter: new HttpMeter(),
     tracing: null,
     log: pino({ level: 'silent' }),
@@ -79,17 +80,17 @@ async function serve(
     const text = await answer.text();
     return { status: answer.status, text, json: JSON.parse(text) };
   };
-  return { ...parts, call, origin };
+  return { ...parts, registry, call, origin };
 }
 
 test('lists the automations, without the hashes of secrets, beside the damaged ones', async (t) => {
-  const { call, catalog, fileOf, origin } = await serve(t, {
+  const { call, catalog, registry, fileOf, origin } = await serve(t, {
     daily: automation({ description: 'Every day', triggers: [{ kind: 'cron', expr: '@daily' }] }),
     hook: automation({ triggers: [{ ...PENDING, signing: true }], enabled: false }),
     torn: automation(),
   });
   writeFileSync(fileOf('torn'), '{');
-  await catalog.loadAll();
+  await catalog.serve(registry.ids());
   const { status, text, json } = await call('GET', '');
   assert.equal(status, 200);
   const [daily, hook, ...others] = json.rows;

@@ -44,6 +44,7 @@ for (const edge of ['auto', 'node'] as const) {
         visitors: null,
         agentTokens: new AgentTokens(),
         corsOrigins: [],
+        refusalOf: () => null,
         meter: new HttpMeter(),
         tracing: null,
         log,

@@ -96,6 +96,7 @@ async function serving(kind: EdgeKind, run: (served: Served) => Promise<void>): 
     visitors: null,
     agentTokens: new AgentTokens(),
     corsOrigins: [],
+    refusalOf: () => null,
     meter: new HttpMeter(),
     tracing: null,
     log,
