@@ -2,6 +2,7 @@
 
 import { rename } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
+import { isOfNode, trashedDatabase } from '../protocol/buckets.ts';
 import { damageCode, ERROR_CODES, type ErrorBody, errorFromBody, isDamage, SvcError } from '../protocol/errors.ts';
 import { DbClient, DbError } from '../protocol/wire/db-client.ts';
 import type { MigrationFile, SqlOrder, SqlWriter } from '../protocol/wire/frames.ts';
@@ -9,6 +10,7 @@ import { openLink } from '../protocol/wire/link.ts';
 import { type Damage, damageIn } from '../storage/apps/app-data.ts';
 import { exists, isMissing, syncDir } from '../storage/files/atomic-file.ts';
 import type { Layout } from '../storage/layout.ts';
+import type { LogNames } from '../storage/replication/names.ts';
 import type { Confirmation } from './cluster/read-gate.ts';
 import { retryIfWriterLost } from './retry-if-writer-lost.ts';
 import type { Tree } from './tree/tree.ts';
@@ -17,12 +19,22 @@ export class Databases {
   readonly #tree: Tree;
   readonly #layout: Layout;
   readonly #onDamaged: (key: string, damage: Damage) => Promise<SvcError>;
+  readonly #log: LogNames | null;
 
-  /** `onDamaged` hears of the data of apps and drafts that was found damaged, and resolves with the error for the caller. */
-  constructor(tree: Tree, layout: Layout, onDamaged: (key: string, damage: Damage) => Promise<SvcError>) {
+  /**
+   * `onDamaged` hears of the data of apps and drafts that was found damaged, and resolves with the error for the caller. `log` has the
+   * databases of a cluster; null for a gateway of its own.
+   */
+  constructor(
+    tree: Tree,
+    layout: Layout,
+    onDamaged: (key: string, damage: Damage) => Promise<SvcError>,
+    log: LogNames | null,
+  ) {
     this.#tree = tree;
     this.#layout = layout;
     this.#onDamaged = onDamaged;
+    this.#log = log;
   }
 
   /** A client for a database of the gateway's own. It connects when it is first used. Rejects with `STORE_DAMAGED`, `STORAGE_UNAVAILABLE`. */
@@ -60,8 +72,9 @@ export class Databases {
     } finally {
       client.end();
     }
+    if (!isOfNode(name)) await this.#log?.remove(name);
     const aside = `${file}.damaged-${now}`;
-    for (const beside of ['-wal', '-shm', '']) {
+    for (const beside of ['-wal', '-shm', '-mark', '']) {
       await rename(file + beside, aside + beside).catch((error: unknown) => {
         if (!isMissing(error)) throw error;
       });
@@ -103,6 +116,32 @@ export class Databases {
   /** Resolves when the app's data, as found after a crash or disk failure, is on the disk. */
   async makeDurable(app: string): Promise<void> {
     await retryIfWriterLost(() => this.migrate(app, [], null));
+  }
+
+  /** The file is what the log of a cluster has, and the other way round; nothing else. */
+  async settle(app: string): Promise<void> {
+    await retryIfWriterLost(() => this.#maintain(app, (client) => client.settle()));
+  }
+
+  /**
+   * Makes the writer let go of the app's file, which is about to be moved to the trash under the name `entry`, or removed for good. In a
+   * cluster the log has nothing under the app's name then.
+   */
+  async detach(app: string, entry: string | null): Promise<void> {
+    await this.close(app);
+    if (entry === null) await this.#log?.remove(app);
+    else await this.#log?.rename(app, trashedDatabase(entry));
+  }
+
+  /** The app is back from the trash. */
+  async attach(app: string, entry: string): Promise<void> {
+    await this.#log?.rename(trashedDatabase(entry), app);
+    if (this.#log !== null) await this.settle(app);
+  }
+
+  /** What was in the trash is gone for good. */
+  async purge(entry: string): Promise<void> {
+    await this.#log?.remove(trashedDatabase(entry));
   }
 
   /** Makes the writer let go of the app's file. */

@@ -11,6 +11,7 @@ import type { Templates } from './authoring/templates.ts';
 import type { Automations } from './automations/automations.ts';
 import type { Blobs } from './blobs.ts';
 import type { Config } from './config.ts';
+import type { Databases } from './databases.ts';
 import type { Deployments } from './deployments/deploy.ts';
 import type { VersionFiles } from './deployments/version-files.ts';
 import type { Apps, AppsOptions } from './dispatch/apps.ts';
@@ -42,6 +43,7 @@ export type Services = AppsOptions & {
   version: string;
   blobs: Blobs;
   config: Config;
+  databases: Databases;
   /** Null when the embedding host owns authentication. */
   access: Access | null;
   /**

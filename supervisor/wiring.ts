@@ -27,6 +27,7 @@ import { Idempotency } from './dispatch/idempotency.ts';
 import type { ScopesOf } from './dispatch/scope.ts';
 import type { ExchangeHandler } from './edge/edge.ts';
 import { Hosted, refusalIn } from './hosted.ts';
+import { RuntimeOfBuckets } from './cluster/runtime-of-buckets.ts';
 import { Access } from './http/access/access.ts';
 import { AgentTokens } from './http/access/agent-tokens.ts';
 import { Places } from './http/access/places.ts';
@@ -49,7 +50,7 @@ import { OneRuntimeDatabase, RuntimeTables } from './runtime/runtime-databases.t
 import { Secrets } from './secrets.ts';
 import type { Services } from './services.ts';
 import { SqlProcesses } from './sql/sql-processes.ts';
-import { openCluster } from './start/cluster.ts';
+import { joinCluster, openCluster } from './start/cluster.ts';
 import { jobFolders, openDataDirectory } from './start/data-directory.ts';
 import type { Host } from './start/given-parts.ts';
 import { openRequests, recover } from './start/last-phases.ts';
@@ -88,7 +89,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       layout,
       log,
       host,
-      pageLog: cluster?.pageLog ?? null,
+      cluster,
       appLog,
       onProcess,
       onDamaged: (key, damage) => registry.damages.report(key, damage),
@@ -99,15 +100,6 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       onStarted: (app) => failures.started(app),
     });
     const { changes, commits, results, tree, treeReady, databases } = processes;
-    if (cluster !== null) {
-      await treeReady;
-      await cluster.begin({
-        own: (buckets) => tree.own(buckets),
-        serve: async () => {},
-        release: async () => {},
-        in: () => [],
-      });
-    }
     phases.begin('registry');
     const opening = Registry.open({
       layout,
@@ -117,6 +109,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       prepareAnew: (app, versionId) => deployments.prepareAnew(app, versionId),
       restoreFiles: (app, versionId) => deployments.restoreFiles(app, versionId),
       onLost: (app) => apps.dataLost(app),
+      listed: cluster?.apps ?? null,
       isWhole: async (check) => (await jobs.appData({ check })).integrity === 'ok',
     });
     opening.catch(() => {});
@@ -182,7 +175,8 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       },
     });
     phases.ends(() => sql.close());
-    const runtime = new OneRuntimeDatabase(databases.own('_runtime', layout.runtimeDb));
+    const ofBuckets = cluster && RuntimeOfBuckets.in(layout, databases);
+    const runtime = ofBuckets ?? new OneRuntimeDatabase(databases.own('_runtime', layout.runtimeDb));
     const tables = new RuntimeTables(runtime, makeChatTables);
     const idempotency = new Idempotency(runtime);
     const attachments = new Attachments({ tables, layout, refusalOf, log });
@@ -259,7 +253,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const templates = openTemplates(parts);
     phases.ends(() => templates.stop());
     const web = new WebClient({ egress: egressOf(config), port: () => portOf(config, host.listening) });
-    const newApps = new NewApps({ layout, registry, deployments, jobs, web });
+    const newApps = new NewApps({ layout, registry, deployments, jobs, databases, web });
     const clientDocuments = new ClientDocuments(egressOf(config), () => portOf(config, host.listening));
     const gitStore: GitStoreServices = openAuthoring(
       { ...parts, deployments, apps, tag, onProcess, refusalOf },
@@ -361,8 +355,9 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       identityDb: identity.db,
       refusalOf,
     });
-    await recover(phases, services, pipeline, { treeReady, servesNothing: host.servesNothing === true });
-    phases.ends((drainMs) => cluster?.stop(drainMs));
+    const servesNothing = cluster !== null || host.servesNothing === true;
+    await recover(phases, services, pipeline, { treeReady, servesNothing });
+    if (cluster !== null && ofBuckets !== null) await joinCluster(phases, cluster, { ...services, runtime: ofBuckets });
     const handle = cluster?.handler(access?.places ?? null, pipeline.handle) ?? pipeline.handle;
     return { services, pipeline, handle, jobs, end: (drainMs) => phases.end(drainMs) };
   } catch (error) {

@@ -118,7 +118,7 @@ export async function startDrafts(): Promise<DraftGateway> {
     ending.after(() => parts.end(1000));
     const { services, jobs } = parts;
     const { tree, layout } = services;
-    const databases = new Databases(tree, layout, async (key, damage) => damagedData(key, damage));
+    const databases = new Databases(tree, layout, async (key, damage) => damagedData(key, damage), null);
     drafts = new Drafts({ ...services, source: standIn(workspaces), databases, jobs, refusalOf: () => null });
     services.gitStore = { drafts } as GitStoreServices;
     changes = services.changes;

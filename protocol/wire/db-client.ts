@@ -154,6 +154,13 @@ export class DbClient {
     return this.#ask([Kind.db, ++this.#lastId, DbOp.close, 0]);
   }
 
+  /**
+   * Makes the file what the log of pages has; a file that the log does not know is in it when this resolves. Nothing without such a log.
+   */
+  settle(): Promise<null> {
+    return this.#ask([Kind.db, ++this.#lastId, DbOp.settle, 0]);
+  }
+
   /** Ends the connection and rejects what is outstanding. A later operation would connect again. */
   end(): void {
     if (this.#retry) clearTimeout(this.#retry);

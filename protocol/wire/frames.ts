@@ -150,6 +150,7 @@ export const DbOp = {
   userVersion: 8,
   migrate: 9,
   close: 10,
+  settle: 11,
 } as const;
 
 /**
@@ -314,11 +315,11 @@ type Frames = {
     | [id: number, op: typeof DbOp.exec, tx: number, sql: string, timed?: true]
     | [id: number, op: typeof DbOp.commit, tx: number, since: number, timed?: true]
     | [id: number, op: typeof DbOp.rollback, tx: number]
-    | [id: number, op: typeof DbOp.begin | typeof DbOp.userVersion | typeof DbOp.close, tx: 0, timed?: true]
+    | [id: number, op: (typeof DbOp)['begin' | 'userVersion' | 'close' | 'settle'], tx: 0, timed?: true]
     | [id: number, op: typeof DbOp.migrate, tx: 0, files: MigrationFile[], backupTo: string | null];
   /**
    * Writer → asker, after the commit. run: a `RunResult`; get: row or null; all: rows; batch: an array of run results; exec,
-   * commit, rollback, close: null; begin: the transaction's number; userVersion: number; migrate: numbers applied.
+   * commit, rollback, close, settle: null; begin: the transaction's number; userVersion: number; migrate: numbers applied.
    */
   dbResult: [id: number, value: unknown, timing?: WriterTiming];
   /** `code` is SQLite's own where it has one. Migration errors carry the file in `path`. */

@@ -7,6 +7,7 @@ import type { VersionSummary } from '../../protocol/manifest.ts';
 import { formatted, listOf, object, text } from '../../protocol/shapes/schema.ts';
 import { shape } from '../../protocol/shapes/shape.ts';
 import { exists, mkdirDurable, moveDir, readJson, writeFileAtomic } from '../files/atomic-file.ts';
+import type { AppDirectory } from '../cluster/app-directory.ts';
 import type { Layout } from '../layout.ts';
 import { cutLog, damagedData, lostData } from './app-data.ts';
 import { Damages } from './damages.ts';
@@ -29,10 +30,12 @@ type RegistryOptions = Pick<RepairOptions, 'layout' | 'userVersion' | 'makeDurab
   Partial<RepairOptions> & {
     /** Whether SQLite finds nothing wrong with a database; without it, damage that was met is noted until the next start. */
     isWhole?(file: string): Promise<boolean>;
+    /** Where a cluster lists its apps: told of each change, before the file. */
+    listed?: Pick<AppDirectory, 'put'> | null;
     /** Called once the data of an app is known to be lost. */
     onLost?(id: string): void;
   };
-type Options = RepairOptions & Pick<RegistryOptions, 'isWhole' | 'onLost'>;
+type Options = RepairOptions & Pick<RegistryOptions, 'isWhole' | 'onLost' | 'listed'>;
 
 /** id → time of registration. */
 type Entries = ReadonlyMap<string, number>;
@@ -225,14 +228,17 @@ export class Registry {
 
   /** Durable once it resolves. `maker` is the id of the person who made the app, null for none. */
   async register(id: string, maker: string | null = null): Promise<void> {
+    const registeredAt = this.#options.now();
+    await this.#options.listed?.put({ id, registeredAt, maker });
     await this.#change((entries, _removed, makers) => {
-      entries.set(id, this.#options.now());
+      entries.set(id, registeredAt);
       if (maker !== null) makers.set(id, maker);
     });
   }
 
   /** Durable once it resolves; the app's record is dropped from memory. */
   async deregister(id: string): Promise<void> {
+    await this.#options.listed?.put({ id, registeredAt: null, maker: null });
     await this.#change((entries, removed, makers) => {
       entries.delete(id);
       makers.delete(id);

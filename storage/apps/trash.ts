@@ -56,17 +56,18 @@ export async function noteRemoval(app: AppPaths, removal: Removal): Promise<void
   await writeFileAtomic(app.removed, `${JSON.stringify(removal)}\n`);
 }
 
-/**
- * Moves an app's folder, data and code included, to `trash/<id>-<ms>`, with the noted time of its removal if there is one. An
- * app without a folder is nothing to move.
- */
+/** Where `moveToTrash` moves an app: `<id>-<ms>`, with the noted time of its removal if there is one. */
+export async function trashEntryOf(layout: Layout, id: string, now: number): Promise<string> {
+  const entry = `${id}-${(await readRemoval(layout.app(id)))?.removedAt ?? now}`;
+  // A crash while it is copied from another disk may leave it in both places.
+  return (await exists(layout.trashed(entry).dir)) ? `${id}-${now}` : entry;
+}
+
+/** Moves an app's folder, data and code included, to the trash. An app without a folder is nothing to move. */
 export async function moveToTrash(layout: Layout, id: string, now: number): Promise<void> {
   const app = layout.app(id);
   await takeLinkedCode(app);
-  const removedAt = (await readRemoval(app))?.removedAt ?? now;
-  const place = layout.trashed(`${id}-${removedAt}`);
-  // A crash while it is copied from another disk may leave it in both places.
-  await moveIfThere(app.dir, (await exists(place.dir)) ? layout.trashed(`${id}-${now}`).dir : place.dir);
+  await moveIfThere(app.dir, layout.trashed(await trashEntryOf(layout, id, now)).dir);
 }
 
 /** Moves it back; false when it is not in the trash any more. */
@@ -103,9 +104,14 @@ export async function trashedBytes(layout: Layout, id: string): Promise<number> 
   return bytes;
 }
 
-/** Removes left-over uploads now, and old trash now and every day, until the timer is cleared. */
-export function sweepDaily(layout: Layout, trashDays: number, onError: (error: unknown) => void): NodeJS.Timeout {
-  const sweep = () => void sweepTrash(layout, trashDays, Date.now()).catch(onError);
+/** Removes left-over uploads now, and old trash now and every day, until the timer is cleared. `onSwept` gets the names of that. */
+export function sweepDaily(
+  layout: Layout,
+  trashDays: number,
+  onSwept: (names: string[]) => Promise<void>,
+  onError: (error: unknown) => void,
+): NodeJS.Timeout {
+  const sweep = () => void sweepTrash(layout, trashDays, Date.now()).then(onSwept).catch(onError);
   void sweepUploads(layout, Date.now()).catch(onError);
   sweep();
   return setInterval(sweep, LIMITS.dayMs).unref();

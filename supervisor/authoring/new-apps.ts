@@ -14,6 +14,7 @@ import type { Registry } from '../../storage/apps/registry.ts';
 import { exists, namesIn } from '../../storage/files/atomic-file.ts';
 import type { AppPaths, Layout } from '../../storage/layout.ts';
 import { stagingFolder } from '../deployments/change.ts';
+import type { Databases } from '../databases.ts';
 import type { Deployments, PublishOptions } from '../deployments/deploy.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { WebClient } from '../web-client.ts';
@@ -24,6 +25,7 @@ type NewAppsOptions = {
   registry: Registry;
   deployments: Deployments;
   jobs: Jobs;
+  databases: Pick<Databases, 'settle'>;
   web: WebClient;
 };
 
@@ -79,7 +81,7 @@ export class NewApps {
    * addresses of their own; secrets, tokens and history stay with the other app.
    */
   async duplicate(from: string, { id, name, ...asked }: Wanted, { data }: { data: boolean }): Promise<UploadAnswer> {
-    const { layout, registry, deployments, jobs } = this.#options;
+    const { layout, registry, deployments, jobs, databases } = this.#options;
     checkAppId(id);
     const { folders, versionName } = await this.#live(from);
     if (data) await registry.checkData(from);
@@ -95,6 +97,7 @@ export class NewApps {
         if ((await registry.state(id)).active !== null)
           throw new SvcError('CONFLICT', `Somebody published "${id}" before it had its data; try again.`);
         await jobs.seed({ from: layout.app(from).data, to: layout.app(id).data });
+        await databases.settle(id);
         await copyKept(layout.app(from), layout.app(id));
       });
       const { webhooks } = await deployments.activate(id, placed.versionId, { origin: asked.origin });

@@ -5,11 +5,14 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { bucketOf } from '../../protocol/buckets.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { OwnedBucket } from '../../protocol/wire/frames.ts';
+import { AppDirectory, type ListedApp } from '../../storage/cluster/app-directory.ts';
 import { Database } from '../../storage/cluster/database.ts';
 import { readJson, writeFileAtomic } from '../../storage/files/atomic-file.ts';
 import type { Layout } from '../../storage/layout.ts';
+import { LogNames } from '../../storage/replication/names.ts';
 import { SharedFiles } from '../../storage/shared-files/shared-files.ts';
 import { bucketOfSubject, nameOf, type Subject } from '../../storage/shared-files/subjects.ts';
 import type { ExchangeHandler } from '../edge/edge.ts';
@@ -24,23 +27,29 @@ import type { ClusterSettings } from './settings.ts';
 import { checkStart } from './start-checks.ts';
 
 const FILE_CONNECTIONS = 4;
+const NOTHING: StoredBucket = { subjects: [], apps: [], databases: [] };
 
 type NodeOptions = { settings: ClusterSettings; version: string; layout: Layout; log: Logger };
 
-/** The parts of the gateway that a node moves between buckets. */
-export type Hosted = {
-  /** Begins to serve what was fetched. */
-  serve(subjects: readonly Subject[]): Promise<void>;
-  /** Ends what goes on for them, and forgets them; what is under way may end first if there is time. */
-  release(subjects: readonly Subject[], isUrgent: boolean): Promise<void>;
-  /** What is served of these buckets. */
-  in(bucket: number): Subject[];
+/** What the database has of a bucket: whose files, which apps, also those that were removed, and which databases. */
+export type StoredBucket = { subjects: Subject[]; apps: ListedApp[]; databases: string[] };
+
+/** How the gateway serves what is in buckets. */
+export type Serving = {
+  /** Begins to serve a bucket, whose files are in their places. */
+  serve(bucket: number, stored: StoredBucket): Promise<void>;
+  /** Ends what goes on in a bucket; what is under way may take `drainMs`. */
+  release(bucket: number, drainMs: number): Promise<void>;
   /** As `Tree.own`. */
   own(buckets: OwnedBucket[]): Promise<void>;
 };
 
 export class ClusterNode {
   readonly #options: NodeOptions;
+  /** The apps of the cluster. */
+  readonly apps: AppDirectory;
+  /** The names of the databases in its log of pages. */
+  readonly names: LogNames;
   readonly #database: Database;
   /** Renewals do not wait for what is sent and fetched over these connections. */
   readonly #ofFiles: Database;
@@ -54,14 +63,18 @@ export class ClusterNode {
   /** The last work on each bucket that is busy. */
   readonly #turns = new Map<number, Promise<void>>();
   #owning: Promise<void> | null = null;
-  #hosted: Hosted | null = null;
+  #serving: Serving | null = null;
   #calls: Calls | null = null;
+  #stopped: Promise<void> | null = null;
 
   private constructor(options: NodeOptions, database: Database, instance: string, previous: string | null) {
     const { settings, layout, log, version } = options;
     const { node: name, address } = settings;
     this.#options = options;
     this.#database = database;
+    const epochOf = (bucket: number) => this.#writable.get(bucket);
+    this.apps = new AppDirectory(database, epochOf);
+    this.names = new LogNames(database, epochOf);
     this.#ofFiles = new Database(settings.urls, { connections: FILE_CONNECTIONS, answerMs: LIMITS.logAnswerMs });
     this.#files = new SharedFiles(layout, this.#ofFiles);
     this.#membership = new Membership({
@@ -105,8 +118,8 @@ export class ClusterNode {
   }
 
   /** Joins the cluster, and resolves when what it got at once is served. Rejects as `Membership.start` does. */
-  async begin(hosted: Hosted): Promise<void> {
-    this.#hosted = hosted;
+  async begin(serving: Serving): Promise<void> {
+    this.#serving = serving;
     this.#membership
       .on('owned', (buckets) => this.#take(buckets))
       .on('lost', (buckets) => {
@@ -135,8 +148,13 @@ export class ClusterNode {
     return this.#files.store(subject, this.#writable.get(bucketOfSubject(subject)) ?? 0);
   }
 
-  /** Hands over what it has for up to `drainMs`, and leaves; what is left then is taken over at once. */
-  async stop(drainMs: number): Promise<void> {
+  /** Hands over what it has for up to `drainMs`, and leaves; what is left then is taken over at once. Later calls wait for the first. */
+  stop(drainMs: number): Promise<void> {
+    this.#stopped ??= this.#stop(drainMs);
+    return this.#stopped;
+  }
+
+  async #stop(drainMs: number): Promise<void> {
     const ended = new AbortController();
     const timer = wait(drainMs, undefined, { signal: ended.signal }).catch(() => {});
     await Promise.race([this.#membership.drain(), timer]);
@@ -160,25 +178,22 @@ export class ClusterNode {
   #take(buckets: readonly Epoch[]): void {
     for (const { bucket, epoch } of buckets) this.#writable.set(bucket, epoch);
     void this.#own();
-    const stored = this.#subjectsIn(buckets);
+    const stored = this.#storedIn(buckets);
     for (const { bucket, epoch } of buckets)
       void this.#inTurn(bucket, async () => this.#serve(bucket, epoch, await stored));
   }
 
-  async #serve(bucket: number, epoch: number, stored: ReadonlyMap<number, Subject[]>): Promise<void> {
+  async #serve(bucket: number, epoch: number, stored: ReadonlyMap<number, StoredBucket>): Promise<void> {
     const isOurs = (): boolean => this.#membership.epochOf(bucket) === epoch;
-    const subjects: Subject[] = [];
-    for (const subject of stored.get(bucket) ?? []) {
-      const isFetched = await this.#persist(
-        isOurs,
-        () => this.#files.fetch(subject),
-        `${nameOf(subject)} cannot be fetched.`,
-      );
-      if (isFetched) subjects.push(subject);
+    const { subjects, apps, databases } = stored.get(bucket) ?? NOTHING;
+    const fetched: Subject[] = [];
+    for (const subject of subjects) {
+      const fetching = () => this.#files.fetch(subject);
+      if (await this.#persist(isOurs, fetching, `${nameOf(subject)} cannot be fetched.`)) fetched.push(subject);
     }
-    if (!isOurs()) return;
-    if (subjects.length > 0) await this.#hosted?.serve(subjects);
-    if (isOurs()) this.#served.add(bucket);
+    const serving = async () => this.#serving?.serve(bucket, { subjects: fetched, apps, databases });
+    const isServed = await this.#persist(isOurs, serving, 'What is in a bucket of the cluster cannot be served.');
+    if (isServed && isOurs()) this.#served.add(bucket);
   }
 
   /** Resolves when the node has nothing of the bucket under way. */
@@ -187,26 +202,32 @@ export class ClusterNode {
     if (isUrgent) this.#writable.delete(bucket);
     return this.#inTurn(bucket, async () => {
       this.#served.delete(bucket);
-      const subjects = this.#hosted?.in(bucket) ?? [];
-      if (subjects.length > 0) await this.#hosted?.release(subjects, isUrgent);
+      await this.#serving?.release(bucket, isUrgent ? 0 : LIMITS.drainMs);
       this.#writable.delete(bucket);
       await this.#own();
     });
   }
 
-  async #subjectsIn(buckets: readonly Epoch[]): Promise<Map<number, Subject[]>> {
-    const found = new Map<number, Subject[]>();
-    const ofAny = (): boolean => buckets.some(({ bucket, epoch }) => this.#membership.epochOf(bucket) === epoch);
-    await this.#persist(
-      ofAny,
-      async () => {
-        for (const subject of await this.#files.subjectsIn(buckets.map(({ bucket }) => bucket))) {
-          const bucket = bucketOfSubject(subject);
-          found.set(bucket, [...(found.get(bucket) ?? []), subject]);
-        }
-      },
-      'What is in the buckets of this node cannot be read.',
-    );
+  async #storedIn(buckets: readonly Epoch[]): Promise<Map<number, StoredBucket>> {
+    const found = new Map<number, StoredBucket>();
+    const numbers = buckets.map(({ bucket }) => bucket);
+    const of = (bucket: number): StoredBucket => {
+      const known = found.get(bucket) ?? { subjects: [], apps: [], databases: [] };
+      found.set(bucket, known);
+      return known;
+    };
+    const isOfAny = (): boolean => buckets.some(({ bucket, epoch }) => this.#membership.epochOf(bucket) === epoch);
+    const read = async (): Promise<void> => {
+      const [subjects, apps, databases] = await Promise.all([
+        this.#files.subjectsIn(numbers),
+        this.apps.in(numbers),
+        this.names.in(numbers),
+      ]);
+      for (const subject of subjects) of(bucketOfSubject(subject)).subjects.push(subject);
+      for (const app of apps) of(bucketOf(app.id)).apps.push(app);
+      for (const database of databases) of(bucketOf(database)).databases.push(database);
+    };
+    await this.#persist(isOfAny, read, 'What is in the buckets of this node cannot be read.');
     return found;
   }
 
@@ -229,7 +250,7 @@ export class ClusterNode {
   #own(): Promise<void> {
     this.#owning ??= Promise.resolve().then(() => {
       this.#owning = null;
-      return this.#hosted?.own([...this.#writable]);
+      return this.#serving?.own([...this.#writable]);
     });
     return this.#owning;
   }

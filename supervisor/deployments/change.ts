@@ -70,6 +70,12 @@ export async function releaseApp(
   await databases.close(id);
 }
 
+/** The same, for an app whose folder is about to be moved to the trash as `entry`, or removed for good. */
+export async function takeAway({ apps, databases }: ChangeOptions, id: string, entry: string | null): Promise<void> {
+  await apps.stop(id);
+  await databases.detach(id, entry);
+}
+
 export async function pruneKeys(options: ChangeOptions, id: string): Promise<void> {
   await tryAfterChange(options, id, 'Old keys of webhooks could not be removed.', () =>
     pruneWebhookKeys(options.layout.app(id)),

@@ -315,7 +315,9 @@ export class Deployments {
   removeTrashed(id: string): Promise<{ id: string; deleted: true }> {
     const { app } = trashedOf(id);
     return this.#changingApp(app, async () => {
-      if (!(await removeTrashed(this.#options.layout, id))) throw unknownTrash(id);
+      const { layout, databases } = this.#options;
+      if (!(await removeTrashed(layout, id))) throw unknownTrash(id);
+      await databases.purge(id);
       return { id, deleted: true };
     });
   }

@@ -246,12 +246,13 @@ export class Publication {
 
   /** The folder of a new app: a crash before the app is registered leaves it, and the intention with it. */
   async #makeFolder(): Promise<void> {
-    const { layout, apps } = this.#options;
+    const { layout, apps, databases } = this.#options;
     // In a workspace it was an app before, and goes on as one if this fails.
     const chats = { keepsChats: 'workspace' in this.#order.source };
     await apps.forget(this.#id, chats);
     this.#undo.push(async () => {
-      await releaseApp(this.#options, this.#id, chats);
+      await apps.stop(this.#id, chats);
+      await databases.detach(this.#id, null);
       await purgeApp(layout, this.#id);
     });
     await mkdirDurable(this.#app.dir);

@@ -12,10 +12,10 @@ import {
   type VersionIntent,
 } from '../../storage/apps/journal.ts';
 import type { AppState } from '../../storage/apps/registry.ts';
-import { moveToTrash, purgeApp, sweepUnregistered } from '../../storage/apps/trash.ts';
+import { moveToTrash, purgeApp, sweepUnregistered, trashEntryOf } from '../../storage/apps/trash.ts';
 import { readCurrent, readVersion, writeCurrent } from '../../storage/apps/versions.ts';
 import { exists, removeDurable } from '../../storage/files/atomic-file.ts';
-import { type ChangeOptions, type FollowWorkspace, pruneKeys, releaseApp, tryAfterChange } from './change.ts';
+import { type ChangeOptions, type FollowWorkspace, pruneKeys, takeAway, tryAfterChange } from './change.ts';
 
 /** Runs work on an app while no other change of it is under way. */
 type InTurn = (app: string, work: () => Promise<void>) => Promise<void>;
@@ -142,8 +142,9 @@ export async function clearFolder(options: ChangeOptions, id: string): Promise<v
   const { layout, now } = options;
   if (!(await exists(layout.app(id).dir))) return;
   const intent = await readIntent(layout, id);
-  await releaseApp(options, id);
   const isTrash = intent === null || intent === 'damaged' || (intent.kind === 'remove' && !intent.purge);
-  if (isTrash) await moveToTrash(layout, id, now());
+  const at = now();
+  await takeAway(options, id, isTrash ? await trashEntryOf(layout, id, at) : null);
+  if (isTrash) await moveToTrash(layout, id, at);
   else await purgeApp(layout, id);
 }

@@ -14,11 +14,12 @@ import {
   readRemoval,
   type Trashed,
   takeFromTrash,
+  trashEntryOf,
 } from '../../storage/apps/trash.ts';
 import { readCurrent } from '../../storage/apps/versions.ts';
 import { exists, namesIn, removeDurable } from '../../storage/files/atomic-file.ts';
 import type { AppPaths } from '../../storage/layout.ts';
-import { type ChangeOptions, releaseApp, tryAfterChange } from './change.ts';
+import { type ChangeOptions, takeAway, tryAfterChange } from './change.ts';
 import { clearFolder, settlePointer } from './recovery.ts';
 
 export type RestoreResult = { id: string; restored: true; activeVersion: string | null };
@@ -41,9 +42,10 @@ export async function removeApp(options: ChangeOptions, id: string, purge: boole
     throw error;
   }
   try {
-    await releaseApp(options, id);
+    const at = now();
+    await takeAway(options, id, purge ? null : await trashEntryOf(layout, id, at));
     if (purge) await purgeApp(layout, id);
-    else await moveToTrash(layout, id, now());
+    else await moveToTrash(layout, id, at);
   } catch (error) {
     throw notCleared(options, id, error);
   }
@@ -95,7 +97,7 @@ export function unknownTrash(id: string): SvcError {
  * app has now; it then stays in the trash.
  */
 export async function restoreApp(options: ChangeOptions, trashed: Trashed): Promise<RestoreResult> {
-  const { registry, layout, store, apps, claims, log } = options;
+  const { registry, layout, store, apps, databases, claims, log } = options;
   const { id, app } = trashed;
   if (registry.has(app))
     throw new SvcError('CONFLICT', `There is an app "${app}" now. Remove that one first, then restore this one.`);
@@ -107,6 +109,7 @@ export async function restoreApp(options: ChangeOptions, trashed: Trashed): Prom
   try {
     await apps.forget(app);
     if (!(await takeFromTrash(layout, trashed))) throw unknownTrash(id);
+    await databases.attach(app, id);
     const active = await readCurrent(layout.app(app));
     const activeVersion = active === null || active === 'damaged' ? null : active.activeVersion;
     if (activeVersion !== null) endClaims = await claims.claim(app, layout.app(app).version(activeVersion));
@@ -116,7 +119,10 @@ export async function restoreApp(options: ChangeOptions, trashed: Trashed): Prom
   } catch (error) {
     endClaims();
     const words = 'An app that could not be restored is not back in the trash yet; the next start does that.';
-    await tryAfterChange(options, app, words, () => moveToTrash(layout, app, trashed.removedAt));
+    await tryAfterChange(options, app, words, async () => {
+      await databases.detach(app, id);
+      await moveToTrash(layout, app, trashed.removedAt);
+    });
     await tryAfterChange(options, app, words, () => apps.forget(app));
     await tryAfterChange(options, app, words, () => forgetCode(options, app));
     throw error;

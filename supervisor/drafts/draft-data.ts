@@ -58,7 +58,7 @@ export class DraftData {
   /** The draft is being removed. */
   async close(): Promise<void> {
     const { draft, databases, key } = this.#options;
-    if (await exists(draft.data)) await databases.close(key);
+    if (await exists(draft.data)) await databases.detach(key, null);
   }
 
   async #stored(): Promise<DraftSeed | null> {
@@ -80,12 +80,13 @@ export class DraftData {
   }
 
   async #copy(): Promise<DraftSeed> {
-    const { draft, live, jobs, release } = this.#options;
+    const { draft, live, jobs, databases, key, release } = this.#options;
     await release();
     await this.close();
     this.#seed = null;
     await removeSeed(draft);
     const { userVersion } = await jobs.seed({ from: live.data, to: draft.data });
+    await databases.settle(key);
     return this.#remember({ userVersion, applied: [] });
   }
 

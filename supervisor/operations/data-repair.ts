@@ -68,6 +68,7 @@ export class DataRepair {
       const aside = await apps.whileStopped(id, async () => {
         const name = await databases.putAside(id, app.data, Date.now());
         if (await exists(staged)) await renameDurable(staged, app.data);
+        await databases.settle(id);
         registry.forget(id);
         return (await exists(join(app.dir, name))) ? name : null;
       });

@@ -1,9 +1,22 @@
-/** The phase of a start in which a gateway with `cluster` in its configuration becomes a node. Without it nothing of this is loaded. */
+/**
+ * The phases of a start in which a gateway with `cluster` in its configuration becomes a node, and joins. Without it nothing of a cluster
+ * is loaded.
+ */
 import type { Logger } from 'pino';
+import { bucketOf, runtimeOfBucket } from '../../protocol/buckets.ts';
+import { isOwnDatabase } from '../../protocol/ids.ts';
+import { inParallel } from '../../storage/files/atomic-file.ts';
 import type { Layout } from '../../storage/layout.ts';
+import type { Subject } from '../../storage/shared-files/subjects.ts';
 import type { ClusterNode } from '../cluster/node.ts';
+import type { RuntimeOfBuckets } from '../cluster/runtime-of-buckets.ts';
 import type { Config } from '../config.ts';
+import type { Moved } from '../dispatch/scope.ts';
+import type { Services } from '../services.ts';
 import type { Phases } from './phases.ts';
+
+/** Databases at a time. */
+const FETCHED_AT_ONCE = 8;
 
 type ClusterOptions = { config: Config; layout: Layout; log: Logger; version: string };
 
@@ -21,4 +34,38 @@ export async function openCluster(
   const node = await Node.open({ settings: clusterSettings(config.cluster, config), layout, log, version });
   phases.ends(() => node.close());
   return node;
+}
+
+type Parts = Pick<Services, 'hosted' | 'registry' | 'databases' | 'tree'> & { runtime: RuntimeOfBuckets };
+
+/** Resolves when what the node got at once is served. Rejects with `ConfigError` where another node has its name. */
+export async function joinCluster(
+  phases: Phases,
+  cluster: ClusterNode,
+  { hosted, registry, databases, tree, runtime }: Parts,
+): Promise<void> {
+  // First of all: it goes on answering until the others have what it had.
+  phases.ends((drainMs) => cluster.stop(drainMs));
+  const served = new Map<number, Moved>();
+  await cluster.begin({
+    own: (buckets) => tree.own(buckets),
+    serve: async (bucket, { subjects, apps, databases: names }) => {
+      runtime.serve(bucket, names.includes(runtimeOfBucket(bucket)));
+      const listed = apps.flatMap((app) => (app.registeredAt === null ? [] : { ...app, registeredAt: app.registeredAt }));
+      await registry.learn(listed);
+      const idsOf = (wanted: Subject['kind']) => subjects.flatMap((one) => (one.kind === wanted && 'id' in one ? one.id : []));
+      const moved = { apps: [...new Set([...idsOf('app'), ...listed.map(({ id }) => id)])], workspaces: idsOf('workspace') };
+      served.set(bucket, moved);
+      const ofApps = names.filter((name) => !isOwnDatabase(name));
+      await inParallel(ofApps, FETCHED_AT_ONCE, (name) => databases.settle(name));
+      await hosted.serve(moved);
+    },
+    release: async (bucket, drainMs) => {
+      const { apps, workspaces } = served.get(bucket) ?? { apps: [], workspaces: [] };
+      const made = registry.ids().filter((id) => !apps.includes(id) && bucketOf(id) === bucket);
+      await hosted.release({ apps: [...apps, ...made], workspaces }, drainMs);
+      runtime.release(bucket);
+      served.delete(bucket);
+    },
+  });
 }

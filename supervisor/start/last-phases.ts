@@ -128,7 +128,7 @@ export async function recover(
   pipeline: Pipeline,
   { treeReady, servesNothing }: { treeReady: Promise<void>; servesNothing: boolean },
 ): Promise<void> {
-  const { hosted, templates, layout, config, log } = services;
+  const { databases, hosted, templates, layout, config, log } = services;
   phases.begin('recovery');
   const ready = openGateway(services, treeReady);
   // Observed here too, so that it is not left unhandled while files are read.
@@ -141,7 +141,10 @@ export async function recover(
   services.eventLoop.start();
   phases.ends(() => services.activity.stop());
   services.activity.start();
-  const sweeping = sweepDaily(layout, config.trashDays, (error) =>
+  const purge = async (names: string[]) => {
+    for (const name of names) await databases.purge(name);
+  };
+  const sweeping = sweepDaily(layout, config.trashDays, purge, (error) =>
     log.warn({ err: error }, 'Old files could not be removed.'),
   );
   phases.ends(() => clearInterval(sweeping));

@@ -4,13 +4,14 @@ import { isOwnDatabase } from '../../protocol/ids.ts';
 import { blobFolders } from '../../storage/blob-files.ts';
 import type { Layout } from '../../storage/layout.ts';
 import { makeSocketFolder } from '../../storage/processes/socket-folder.ts';
+import type { ClusterNode } from '../cluster/node.ts';
 import { ReadGate } from '../cluster/read-gate.ts';
 import type { Config } from '../config.ts';
 import { Databases } from '../databases.ts';
 import { ChangeStreams } from '../dispatch/change-streams.ts';
 import { Commits } from '../results/commits.ts';
 import { Results } from '../results/results.ts';
-import type { PageLog, TreeCallbacks } from '../tree/specifications.ts';
+import type { TreeCallbacks } from '../tree/specifications.ts';
 import { Tree } from '../tree/tree.ts';
 import { codeDirs } from './data-directory.ts';
 import type { Host } from './given-parts.ts';
@@ -23,11 +24,11 @@ type ProcessesOptions = LaterCallbacks & {
   layout: Layout;
   log: Logger;
   host: Host;
-  pageLog: PageLog | null;
+  cluster: ClusterNode | null;
 };
 
 /** `treeReady` resolves when the writer is ready; it rejects when that does not come up. */
-export function startProcesses(phases: Phases, { config, layout, log, host, pageLog, ...callbacks }: ProcessesOptions) {
+export function startProcesses(phases: Phases, { config, layout, log, host, cluster, ...callbacks }: ProcessesOptions) {
   phases.begin('processes');
   const changes = new ChangeStreams();
   phases.ends(() => changes.closeAll());
@@ -39,7 +40,7 @@ export function startProcesses(phases: Phases, { config, layout, log, host, page
     changes.reset(app);
   };
   const fileOf = (app: string) => layout.app(app).data;
-  const gate = pageLog && new ReadGate({ file: fileOf, open: (app) => databases.confirmation(app) });
+  const gate = cluster && new ReadGate({ file: fileOf, open: (app) => databases.confirmation(app) });
   phases.ends(() => gate?.close());
   const onCommitted: TreeCallbacks['onCommitted'] = (app, before, after, tables) => {
     gate?.committed(app, after);
@@ -54,7 +55,7 @@ export function startProcesses(phases: Phases, { config, layout, log, host, page
   };
   const tree: Tree = new Tree({
     config,
-    pageLog,
+    pageLog: cluster?.pageLog ?? null,
     paths: (app, versionId) => {
       const paths = layout.app(app);
       const { code, prepared } = paths.version(versionId);
@@ -75,7 +76,7 @@ export function startProcesses(phases: Phases, { config, layout, log, host, page
     },
   });
   phases.ends((drainMs) => tree.stop(drainMs));
-  const databases: Databases = new Databases(tree, layout, callbacks.onDamaged);
+  const databases: Databases = new Databases(tree, layout, callbacks.onDamaged, cluster?.names ?? null);
   const treeReady = tree.start();
   // Observed here too, so that a failure below does not leave it unhandled.
   treeReady.catch(() => {});

@@ -110,6 +110,11 @@ export class KeptDatabase {
     return this.#position.epoch;
   }
 
+  /** The log has nothing of it. */
+  get isUnknown(): boolean {
+    return this.#position.seq === 0;
+  }
+
   /** The log has everything that was committed. */
   get isSettled(): boolean {
     return this.#underWay === 0;

@@ -2,7 +2,9 @@
  * Runs the writer's operations, one queue (lane) for each database. At a lane's turn, the waiting operations run in one
  * transaction and are answered after its commit (group commit, output gate). `begin` takes the lane under a lease.
  */
+import { existsSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
+import { isOfNode } from '../../protocol/buckets.ts';
 import type { ErrorBody } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { DbOp, type FrameOf, GROUP_BUCKETS } from '../../protocol/wire/frames.ts';
@@ -205,6 +207,8 @@ export class Lane {
   lastUsed: number;
   readonly #lanes: Lanes;
   readonly #tools: LaneTools;
+  /** Null for a database that no log of pages has. */
+  readonly #keeper: Keeper | null;
   readonly #place: Uint8Array;
   readonly #queue: Waiting[] = [];
   #database: Database | null = null;
@@ -228,6 +232,7 @@ export class Lane {
     this.#place = placeOf(name, file);
     this.#lanes = lanes;
     this.#tools = lanes.tools;
+    this.#keeper = isOfNode(name) ? null : lanes.tools.keeper;
     this.lastUsed = lanes.tools.clock.now();
   }
 
@@ -267,7 +272,7 @@ export class Lane {
         code: 'SQLITE_BUSY',
         message: `${LIMITS.laneQueue} statements wait for this database.`,
       });
-    } else if (this.#tools.keeper !== null && this.#tools.keeper.epochOf(this.name) === undefined) {
+    } else if (this.#keeper !== null && this.#keeper.epochOf(this.name) === undefined) {
       asker.fail(request[1], notOurs(this.name).toBody());
     } else {
       this.#queue.push({ asker, request, timing: this.#timingOf(request) });
@@ -317,13 +322,13 @@ export class Lane {
 
   /** The local copy is what the log of pages has, in this node's epoch; always so without such a log. */
   get #isReady(): boolean {
-    const { keeper } = this.#tools;
+    const keeper = this.#keeper;
     return keeper === null || (this.#kept !== null && this.#kept.epoch === keeper.epochOf(this.name));
   }
 
   /** Gets the local copy from the log of pages, while everything waits. Where that fails, what waits fails. */
   async #prepare(): Promise<void> {
-    const { keeper } = this.#tools;
+    const keeper = this.#keeper;
     this.#held = true;
     try {
       await this.#kept?.settled();
@@ -477,6 +482,7 @@ export class Lane {
     if (asker.closed) return;
     this.#tools.pulse.beat();
     if (request[2] === DbOp.begin) this.#begin(waiting);
+    else if (request[2] === DbOp.settle) void this.#hold(asker, request[1], () => this.#settle());
     else if (request[2] !== DbOp.migrate) void this.#hold(asker, request[1], () => this.#release(asker));
     else {
       const [, id, , , files, backupTo] = request;
@@ -616,6 +622,15 @@ export class Lane {
     return applied;
   }
 
+  /** The local copy is what the log of pages has. A file that is not a copy of anything goes there. */
+  async #settle(): Promise<null> {
+    if (this.#kept?.isUnknown && existsSync(this.file)) {
+      const database = this.#open();
+      await this.#kept.rewritten(database, database.state());
+    }
+    return null;
+  }
+
   /** The app is being removed: closes the file and every other connection to it. */
   #release(asker: Asker): null {
     for (const other of this.askers) {
@@ -660,6 +675,9 @@ export class Lane {
   }
 }
 
+/** What needs the lane alone. */
+const ALONE: ReadonlySet<number> = new Set([DbOp.begin, DbOp.migrate, DbOp.close, DbOp.settle]);
+
 /**
  * How many from the head of the queue go into one transaction: up to `LIMITS.groupCommit` statements, before the next operation
  * that needs the lane alone. A batch counts as its statements; the first operation is always taken.
@@ -669,7 +687,7 @@ export function groupLength(queue: readonly { request: FrameOf<'db'> }[]): numbe
   let length = 0;
   for (const { request } of queue) {
     const op = request[2];
-    if (op === DbOp.begin || op === DbOp.migrate || op === DbOp.close) break;
+    if (ALONE.has(op)) break;
     statements += op === DbOp.batch ? request[4].length : 1;
     if (length > 0 && statements > LIMITS.groupCommit) break;
     length++;

@@ -309,6 +309,7 @@ function isRequest(frame: Frame): frame is FrameOf<'db'> {
     case DbOp.begin:
     case DbOp.userVersion:
     case DbOp.close:
+    case DbOp.settle:
       return tx === 0;
     case DbOp.migrate:
       return tx === 0 && Array.isArray(first) && first.every(isFile) && (second === null || typeof second === 'string');
