@@ -352,7 +352,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       places,
       store,
       databases,
-      identityDb: identity.db,
+      identity,
       refusalOf,
     });
     const servesNothing = cluster !== null || host.servesNothing === true;

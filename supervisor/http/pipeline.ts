@@ -322,7 +322,8 @@ function refuse(exchange: Exchange, place: Place, match: Match, refusal: SvcErro
   // What is no page cannot be opened by its address, with a session or without.
   const isPage = !('route' in match) || match.route.needs === 'page';
   if (isPage && refusal.path === GUEST && isNavigation(exchange)) throw new SvcError('LINK_ENDED', refusal.message);
-  const toSignIn = isPage && isNavigation(exchange) ? signInAddress(exchange, place, ownerOf(match)) : null;
+  const toSignIn =
+    isPage && refusal.status === 401 && isNavigation(exchange) ? signInAddress(exchange, place, ownerOf(match)) : null;
   if (toSignIn === null) throw refusal;
   redirect(exchange, place, toSignIn);
 }

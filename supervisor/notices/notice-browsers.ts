@@ -3,8 +3,9 @@ import { createHash, createPublicKey } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { DbClient } from '../../protocol/wire/db-client.ts';
+import type { Row } from '../../protocol/wire/frames.ts';
 import { openPushKey, type PushKey } from '../../storage/push-key.ts';
+import { ALONE, type IdentityClient, type IdentityNodes } from '../people/identity-db.ts';
 import { retryIfWriterLost } from '../retry-if-writer-lost.ts';
 import type { Subscription } from './push-message.ts';
 
@@ -25,8 +26,9 @@ export type Browser = { id: string; name: string; addedAt: number; subscription:
 
 type BrowsersOptions = {
   /** The gateway's identity database, and its file: without the file none are stored. */
-  db: DbClient;
+  db: IdentityClient;
   file: string;
+  nodes?: IdentityNodes | undefined;
   keyFile: string;
   now(): number;
 };
@@ -35,10 +37,24 @@ type BrowsersOptions = {
 export class NoticeBrowsers {
   readonly #options: BrowsersOptions;
   readonly #byId = new Map<string, Browser>();
+  readonly #rows: (given: null) => Promise<Row[]>;
+  readonly #tell: () => void;
+  readonly #onChange: () => Promise<void>;
   #key: Promise<PushKey> | null = null;
 
-  constructor(options: BrowsersOptions) {
+  /** `onChange` runs when some were removed, and when another node changed them. */
+  constructor(options: BrowsersOptions, onChange: () => Promise<void>) {
+    this.#onChange = onChange;
     this.#options = options;
+    const { nodes = ALONE } = options;
+    this.#rows = nodes.reads('browsers', () => this.#read());
+    this.remove = nodes.writes('a browser that is gone', (id: string) => this.#remove(id));
+    const reload = async () => {
+      await this.open();
+      await this.#onChange();
+      return false;
+    };
+    this.#tell = nodes.keeps({ name: 'browsers', reload });
   }
 
   /** In the order in which they agreed. */
@@ -57,16 +73,21 @@ export class NoticeBrowsers {
 
   /** Reads those that agreed to the key that there is; others could not be reached. */
   async open(): Promise<void> {
-    const { db, file } = this.#options;
-    if (!existsSync(file) || (await retryIfWriterLost(() => db.get(TABLE))) === null) return;
-    const rows = await retryIfWriterLost(() => db.all('SELECT * FROM push_browsers ORDER BY added_at, id'));
-    if (rows.length === 0) return;
-    const { publicKey } = await this.key();
+    const rows = await this.#rows(null);
+    const publicKey = rows.length > 0 ? (await this.key()).publicKey : '';
+    this.#byId.clear();
     for (const row of rows) {
       if (row.public_key !== publicKey) continue;
       const browser = { id: String(row.id), name: String(row.name), addedAt: Number(row.added_at) };
       this.#byId.set(browser.id, { ...browser, subscription: JSON.parse(String(row.subscription)) });
     }
+  }
+
+  async #read(): Promise<Row[]> {
+    const { db, file, nodes = ALONE } = this.#options;
+    const mayHave = nodes !== ALONE || existsSync(file);
+    if (!mayHave || (await retryIfWriterLost(() => db.get(TABLE))) === null) return [];
+    return retryIfWriterLost(() => db.all('SELECT * FROM push_browsers ORDER BY added_at, id'));
   }
 
   /**
@@ -92,14 +113,20 @@ export class NoticeBrowsers {
       ),
     );
     this.#byId.set(id, browser);
+    this.#tell();
     return browser;
   }
 
   /** False where there is none of this id. */
-  async remove(id: string): Promise<boolean> {
+  readonly remove: (id: string) => Promise<boolean>;
+
+  async #remove(id: string): Promise<boolean> {
     if (!this.#byId.has(id)) return false;
     await retryIfWriterLost(() => this.#options.db.run('DELETE FROM push_browsers WHERE id = ?', [id]));
-    return this.#byId.delete(id);
+    this.#byId.delete(id);
+    this.#tell();
+    await this.#onChange();
+    return true;
   }
 }
 

@@ -14,6 +14,7 @@ import type { Redactor } from '../../protocol/text/redactor.ts';
 import type { DbClient } from '../../protocol/wire/db-client.ts';
 import type { Config } from '../config.ts';
 import { toSvcError } from '../http/answers.ts';
+import { ALONE, type IdentityDb } from '../people/identity-db.ts';
 import type { RuntimeDatabases } from '../runtime/runtime-databases.ts';
 import type { SentNotice } from '../simulation.ts';
 import { Channel } from './channel.ts';
@@ -29,7 +30,7 @@ export type NoticesOptions = {
   config: Config;
   links: NoticeLinks;
   runtime: RuntimeDatabases;
-  identity: { db: DbClient; file: string };
+  identity: Omit<IdentityDb, 'log'>;
   keyFile: string;
   /** Takes the secrets of an app or draft out. */
   redactor(key: string): Redactor;
@@ -75,7 +76,7 @@ export class Notices {
     this.#kept = new KeptNotices(runtime, log);
     this.#sent = new HourlyLimit(now);
     this.#failed = new HourlyLimit(now);
-    this.browsers = new NoticeBrowsers({ ...identity, keyFile, now });
+    this.browsers = new NoticeBrowsers({ ...identity, keyFile, now }, () => this.#followBrowsers());
     for (const { name, kind, send } of configuredChannels(config)) this.#add(name, kind, send);
   }
 
@@ -208,7 +209,6 @@ export class Notices {
     await this.#opening;
     if (!(await this.browsers.remove(id)))
       throw new SvcError('NOT_FOUND', `No browser "${id.slice(0, LIMITS.textChars)}" gets notices.`);
-    this.#remove(channelOf(id));
   }
 
   /** What is under way ends now; what was not sent is for the next start. */
@@ -220,9 +220,8 @@ export class Notices {
   }
 
   async #open(): Promise<void> {
-    const browsing = this.browsers.open().then(async () => {
-      for (const browser of this.browsers.all) await this.#addBrowser(browser);
-    });
+    const { nodes = ALONE } = this.#options.identity;
+    const browsing = nodes.ready.then(() => this.browsers.open()).then(() => this.#followBrowsers());
     await browsing.catch((error: unknown) =>
       this.#options.log.warn({ err: error }, 'The browsers that get notices could not be read.'),
     );
@@ -239,6 +238,14 @@ export class Notices {
       else found.add(notice);
     }
     for (const channel of gone) this.#kept.dropChannel(channel);
+  }
+
+  /** There is a channel for each browser. */
+  async #followBrowsers(): Promise<void> {
+    const wanted = new Map(this.browsers.all.map((browser) => [channelOf(browser.id), browser]));
+    const gone = this.status().filter(({ channel, browser }) => browser !== undefined && !wanted.has(channel));
+    for (const { channel } of gone) this.#remove(channel);
+    for (const [name, browser] of wanted) if (!this.#channels.has(name)) await this.#addBrowser(browser);
   }
 
   async #addBrowser({ id, name, addedAt, subscription }: Browser): Promise<void> {

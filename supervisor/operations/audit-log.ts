@@ -4,9 +4,9 @@ import type { Logger } from 'pino';
 import type { AuditAction } from '../../protocol/audit.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { AuditEntry } from '../../protocol/routes/operations/audit-rows.ts';
-import type { DbClient } from '../../protocol/wire/db-client.ts';
-import type { Row, SqlStatement } from '../../protocol/wire/frames.ts';
+import type { Row, SqlStatement, SqlValue } from '../../protocol/wire/frames.ts';
 import type { Caller } from '../http/access/grants.ts';
+import { ALONE, type IdentityClient, type IdentityNodes } from '../people/identity-db.ts';
 import { retryIfWriterLost } from '../retry-if-writer-lost.ts';
 
 const SCHEMA = `
@@ -32,7 +32,8 @@ export const MACHINE: Actor = { kind: 'machine' };
 
 type AuditLogOptions = {
   /** The identity database. */
-  db: DbClient;
+  db: IdentityClient;
+  nodes?: IdentityNodes | undefined;
   log: Pick<Logger, 'error'>;
   /** Milliseconds since the epoch. */
   now?: () => number;
@@ -41,6 +42,7 @@ type AuditLogOptions = {
 export class AuditLog {
   readonly #options: AuditLogOptions;
   readonly #now: () => number;
+  readonly #store: (entry: SqlValue[]) => Promise<void>;
   #ready: Promise<unknown> | null = null;
   /** When old entries were last looked for. */
   #tidiedAt = 0;
@@ -50,6 +52,7 @@ export class AuditLog {
   constructor(options: AuditLogOptions) {
     this.#options = options;
     this.#now = options.now ?? Date.now;
+    this.#store = (options.nodes ?? ALONE).writes('audit', (entry: SqlValue[]) => this.#insert(entry));
   }
 
   /**
@@ -59,20 +62,25 @@ export class AuditLog {
   async record(by: Caller | Actor, action: AuditAction, target: string | null, detail: Detail = {}): Promise<void> {
     const at = this.#now();
     const actor = 'grants' in by ? actorOf(by) : by;
-    const { db, log } = this.#options;
-    const entry: SqlStatement = [
-      INSERT,
-      [randomUUID(), at, JSON.stringify(actor), action, target, JSON.stringify(detail)],
-    ];
-    const forgets = at - this.#tidiedAt > LIMITS.dayMs;
-    const statements: SqlStatement[] = forgets ? [entry, [FORGET, [at - LIMITS.auditDays * LIMITS.dayMs]]] : [entry];
     try {
-      await this.#open();
-      await retryIfWriterLost(() => db.batch(statements));
-      if (forgets) this.#tidiedAt = at;
+      await this.#store([randomUUID(), at, JSON.stringify(actor), action, target, JSON.stringify(detail)]);
     } catch (error) {
-      log.error({ err: error, actor, action, target, detail }, 'An entry of the audit log could not be stored.');
+      this.#options.log.error(
+        { err: error, actor, action, target, detail },
+        'An entry of the audit log could not be stored.',
+      );
     }
+  }
+
+  /** Adds an entry, given as the values of `INSERT`, and at times removes old ones. */
+  async #insert(entry: SqlValue[]): Promise<void> {
+    const now = this.#now();
+    const forgets = now - this.#tidiedAt > LIMITS.dayMs;
+    const statements: SqlStatement[] = [[INSERT, entry]];
+    if (forgets) statements.push([FORGET, [now - LIMITS.auditDays * LIMITS.dayMs]]);
+    await this.#open();
+    await retryIfWriterLost(() => this.#options.db.batch(statements));
+    if (forgets) this.#tidiedAt = now;
   }
 
   /** Records a refused sign-in; of many in an hour the first `LIMITS.auditRefusals`. */

@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { DbClient } from '../../protocol/wire/db-client.ts';
+import { ALONE, type IdentityClient, type IdentityDb } from '../people/identity-db.ts';
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS users (id TEXT PRIMARY KEY, created_at INTEGER NOT NULL);
@@ -31,11 +31,13 @@ const SET = `
   ON CONFLICT (person, key) DO UPDATE SET value = excluded.value`;
 
 export class Preferences {
-  readonly #db: DbClient;
+  readonly #db: IdentityClient;
+  readonly #stored: (person: string) => Promise<Record<string, unknown>>;
   #ready: Promise<unknown> | null = null;
 
-  constructor(db: DbClient) {
+  constructor({ db, nodes = ALONE }: Pick<IdentityDb, 'db' | 'nodes'>) {
     this.#db = db;
+    this.#stored = nodes.reads('preferences', (person: string) => this.#read(person));
   }
 
   /** The user's id, made on first need. */
@@ -50,7 +52,11 @@ export class Preferences {
   }
 
   /** Every preference of a person, or of the user of the gateway; values are any JSON. */
-  async read(person = ''): Promise<Record<string, unknown>> {
+  read(person = ''): Promise<Record<string, unknown>> {
+    return this.#stored(person);
+  }
+
+  async #read(person: string): Promise<Record<string, unknown>> {
     await this.#open();
     const row = await this.#db.get(ALL, [person]);
     const texts = JSON.parse(String(row?.texts)) as [key: string, value: string][];

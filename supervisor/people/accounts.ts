@@ -4,8 +4,8 @@ import type { Known, MakerOf } from '../http/access/person.ts';
 import { Attempts } from './attempts.ts';
 import { Challenges } from './challenges.ts';
 import { Connections } from './connections/connections.ts';
-import type { IdentityDb } from './first-read.ts';
 import { Identities } from './identities.ts';
+import { ALONE, type IdentityDb, type IdentityNodes } from './identity-db.ts';
 import { Invitations } from './invitations.ts';
 import { Links } from './links.ts';
 import { Passkeys } from './passkeys.ts';
@@ -34,25 +34,34 @@ export class Accounts {
   /** The trusted proxy, where there is one. */
   readonly proxy: TrustedProxy | null;
   readonly #records: Records;
+  readonly #nodes: IdentityNodes;
 
   private constructor(records: Records, identity: IdentityDb, makerOf: MakerOf, ways: Ways) {
     this.ways = ways;
     this.proxy = ways.proxy === null ? null : proxyIdentity(ways.proxy);
     this.#records = records;
-    this.people = new People({ records, log: identity.log });
+    const { nodes = ALONE } = identity;
+    this.#nodes = nodes;
+    this.people = new People({ records, nodes, log: identity.log });
     this.sharing = new Sharing({ records, makerOf });
     this.passkeys = new Passkeys({ records });
     const { people, sharing, passkeys } = this;
     this.invitations = new Invitations({ records, people, sharing, passkeys });
-    this.links = new Links({ records, people, sharing });
-    this.connections = new Connections({ records, known: (person) => this.#knownOf(this.people.find(person)) });
+    this.links = new Links({ records, people, sharing, nodes });
+    this.connections = new Connections({ records, nodes, known: (person) => this.#knownOf(this.people.find(person)) });
     this.identities = new Identities({ records, people: this.people });
     this.pictures = new Pictures(identity, this.people);
+    this.forgetApp = nodes.writes('shares of an app', (app: string) => this.#forgetApp(app));
   }
 
   /** Reads what is stored. Where that fails nobody is signed in until it can be read; the start does not wait for it. */
   static async open(identity: IdentityDb, makerOf: MakerOf, ways: Ways): Promise<Accounts> {
     return new Accounts(await Records.open(identity), identity, makerOf, ways);
+  }
+
+  /** False in a cluster where this node cannot know what others changed: then nobody is known. */
+  get isCurrent(): boolean {
+    return this.#nodes.current;
   }
 
   /** Whether a sign-in is a person's. */
@@ -85,7 +94,7 @@ export class Accounts {
   }
 
   #knownOf(account: Account | undefined): Known | null {
-    return account?.disabled === false ? this.sharing.knownOf(account) : null;
+    return account?.disabled === false && this.#nodes.current ? this.sharing.knownOf(account) : null;
   }
 
   /** How an account can be signed in to. `without` is an identity that does not count. */
@@ -128,7 +137,9 @@ export class Accounts {
   }
 
   /** Removes an app from shares and invitations, when it is removed or a new one is about to get its id. */
-  async forgetApp(app: string): Promise<void> {
+  readonly forgetApp: (app: string) => Promise<void>;
+
+  async #forgetApp(app: string): Promise<void> {
     const hasEnded = await this.#records.change(() => {
       const changes = [
         ...this.sharing.forgetsApp(app),
@@ -145,6 +156,7 @@ export class Accounts {
     this.people.on('ended', call);
     this.sharing.on('ended', call);
     this.connections.on('ended', call);
+    this.#nodes.onEnded(call);
   }
 
   /** Stores the last uses. */

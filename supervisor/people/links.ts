@@ -5,6 +5,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { SignIn } from '../http/access/cookie.ts';
 import { may } from '../http/access/grants.ts';
 import type { Link } from '../http/access/guest.ts';
+import { ALONE, type IdentityNodes } from './identity-db.ts';
 import type { People } from './people.ts';
 import type { LinkTo, Records, Share } from './records.ts';
 import type { NewShare, Sharing } from './sharing.ts';
@@ -23,6 +24,7 @@ type LinksOptions = {
   records: Records;
   people: People;
   sharing: Sharing;
+  nodes?: IdentityNodes;
   /** Milliseconds since the epoch. */
   now?: () => number;
 };
@@ -31,9 +33,11 @@ export class Links {
   readonly #records: Records;
   readonly #people: People;
   readonly #sharing: Sharing;
+  readonly #nodes: IdentityNodes;
   readonly #now: () => number;
 
-  constructor({ records, people, sharing, now = Date.now }: LinksOptions) {
+  constructor({ records, people, sharing, nodes = ALONE, now = Date.now }: LinksOptions) {
+    this.#nodes = nodes;
     this.#records = records;
     this.#people = people;
     this.#sharing = sharing;
@@ -60,7 +64,7 @@ export class Links {
   of(session: string): Link | null {
     const digits = session.slice(OF_GUEST.length, OF_GUEST.length + SHARE_DIGITS);
     const share = this.#records.share.get(OF_SHARE + digits);
-    if (share === undefined || !this.isGood(share)) return null;
+    if (share === undefined || !this.#nodes.current || !this.isGood(share)) return null;
     const until = Math.min(share.expiresAt ?? GOOD, this.#managedUntil(share.to, share.app));
     return { ...share, expiresAt: until === GOOD ? null : until };
   }

@@ -8,6 +8,7 @@ import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { SignIn } from '../http/access/cookie.ts';
+import { ALONE, type IdentityNodes } from './identity-db.ts';
 import type { Account, Change, Held, PersonSession, Records } from './records.ts';
 
 /** The writer takes a limited number of statements at once. */
@@ -20,6 +21,7 @@ export type Browser = { address: string; device: string; before: SignIn | undefi
 
 type PeopleOptions = {
   records: Records;
+  nodes?: IdentityNodes | undefined;
   log: Logger;
   /** Milliseconds since the epoch. */
   now?: () => number;
@@ -35,14 +37,22 @@ export class People extends EventEmitter<{ ended: [] }> {
   readonly #sessionsOf = new Map<string, Set<string>>();
   /** When each session was last used, where that is not stored yet. */
   readonly #used = new Map<string, number>();
+  readonly #storeUsed: (uses: readonly (readonly [session: string, at: number])[]) => Promise<void>;
+  readonly #dropOverdue: (given: null) => Promise<void>;
   #noteTimer: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor({ records, log, now = Date.now }: PeopleOptions) {
+  constructor({ records, nodes = ALONE, log, now = Date.now }: PeopleOptions) {
     super();
     this.#records = records;
     this.#log = log;
     this.#now = now;
+    this.#storeUsed = nodes.writes('uses of sessions', (uses: readonly (readonly [string, number])[]) =>
+      records.change(() => ({ changes: this.#uses(uses), gives: undefined })),
+    );
+    this.#dropOverdue = nodes.writes('overdue sessions', () =>
+      records.change(() => ({ changes: this.#overdue(), gives: undefined })),
+    );
     records.follow((held) => this.#follow(held));
   }
 
@@ -282,28 +292,31 @@ export class People extends EventEmitter<{ ended: [] }> {
     const all = [...this.#used];
     try {
       for (let at = 0; at < all.length; at += USES_AT_ONCE) {
-        const used = new Map(all.slice(at, at + USES_AT_ONCE));
-        await this.#records.change(() => ({ changes: this.#uses(used), gives: undefined }));
+        const used = all.slice(at, at + USES_AT_ONCE);
+        await this.#storeUsed(used);
         for (const [id, last] of used) if (this.#used.get(id) === last) this.#used.delete(id);
       }
-      await this.#records.change(() => ({ changes: this.#overdue(), gives: undefined }));
+      await this.#dropOverdue(null);
     } catch (error) {
       this.#log.warn({ err: error }, 'When people were last here could not be stored.');
     }
   }
 
-  #uses(used: ReadonlyMap<string, number>): Change[] {
+  /** Other nodes may have seen later ones. */
+  #uses(used: readonly (readonly [session: string, at: number])[]): Change[] {
     const changes: Change[] = [];
     const seen = new Map<string, number>();
-    for (const [id, lastUsedAt] of used) {
+    for (const [id, at] of used) {
       const session = this.#records.session.get(id);
       if (session === undefined) continue;
+      const lastUsedAt = Math.max(at, session.lastUsedAt);
       changes.push(['put', 'session', { ...session, lastUsedAt }]);
       seen.set(session.person, Math.max(lastUsedAt, seen.get(session.person) ?? 0));
     }
     for (const [id, lastSeenAt] of seen) {
       const account = this.find(id);
-      if (account !== undefined) changes.push(['put', 'person', { ...account, lastSeenAt }]);
+      if (account === undefined) continue;
+      changes.push(['put', 'person', { ...account, lastSeenAt: Math.max(lastSeenAt, account.lastSeenAt ?? 0) }]);
     }
     return changes;
   }

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { SvcError } from '../../protocol/errors.ts';
 import { retryIfWriterLost } from '../retry-if-writer-lost.ts';
-import type { IdentityDb } from './first-read.ts';
+import type { IdentityDb } from './identity-db.ts';
 import type { People } from './people.ts';
 import type { Account } from './records.ts';
 

@@ -6,7 +6,8 @@ import type { Row, SqlStatement } from '../../protocol/wire/frames.ts';
 import type { GatewayRole } from '../http/access/grants.ts';
 import { retryIfWriterLost } from '../retry-if-writer-lost.ts';
 import { SerialByKey } from '../serial.ts';
-import { FirstRead, type IdentityDb } from './first-read.ts';
+import { FirstRead, type Taking } from './first-read.ts';
+import { ALONE, type IdentityDb } from './identity-db.ts';
 
 /** An account of the gateway. Times are milliseconds since the epoch. */
 export type Account = {
@@ -218,6 +219,7 @@ export class Records {
   readonly #stored: FirstRead;
   readonly #serial = new SerialByKey();
   readonly #followers: ((held: Held) => void)[] = [];
+  readonly #tell: (changes: readonly Change[]) => void;
 
   private constructor(identity: IdentityDb) {
     this.#db = identity.db;
@@ -225,15 +227,20 @@ export class Records {
       ...identity,
       table: TABLE,
       warning: 'The people of this gateway cannot be read; nobody is signed in until they can.',
-      // What a later release stored besides is not known here.
-      take: (rows) => this.#hold(rows.filter(({ kind }) => KINDS.includes(kind as Kind)).map(changeOf)),
+      taking: () => this.#taking(),
+    });
+    this.#tell = (identity.nodes ?? ALONE).keeps({
+      name: TABLE,
+      reload: () => this.#serial.run('records', () => this.#stored.again()),
+      take: (changes) => this.#hold(changes as Change[]),
+      turned: () => void this.changes++,
     });
   }
 
   /** Reads all records. Where that fails there are none until they can be read. */
   static async open(identity: IdentityDb): Promise<Records> {
     const records = new Records(identity);
-    await records.#stored.done().catch(() => {});
+    await records.#stored.begin();
     return records;
   }
 
@@ -264,22 +271,59 @@ export class Records {
     this.#stored.close();
   }
 
-  #hold(changes: readonly Change[]): void {
+  /** What is stored as it is here already is not held again. */
+  #taking(): Taking {
+    const stored = new Map(KINDS.map((kind) => [kind, new Set<string>()]));
+    const changes: Change[] = [];
+    return {
+      add: (rows) => {
+        for (const row of rows) {
+          const { kind, id, value } = row as { kind: Kind; id: string; value: string };
+          // What a later release stored besides is not known here.
+          if (!KINDS.includes(kind)) continue;
+          const known = this[kind].get(id);
+          if (known !== undefined) stored.get(kind)?.add(id);
+          if (known === undefined || JSON.stringify(known) !== value) changes.push(changeOf(row));
+        }
+      },
+      done: () => {
+        for (const [kind, ids] of stored) {
+          if (ids.size === this[kind].size) continue;
+          for (const id of this[kind].keys()) if (!ids.has(id)) changes.push(['drop', kind, id]);
+        }
+        return changes.length > 0 && this.#hold(changes);
+      },
+    };
+  }
+
+  /** Answers whether something that somebody was given may have ended. */
+  #hold(changes: readonly Change[]): boolean {
+    let mayHaveEnded = false;
     for (const [what, kind, value] of changes) {
       const kept = this[kind] as Map<string, unknown>;
       const id = what === 'drop' ? value : value.id;
       const before = kept.get(id);
       if (what === 'drop') kept.delete(id);
       else kept.set(id, value);
-      for (const follower of this.#followers)
-        follower({ kind, before, after: what === 'drop' ? undefined : value } as Held);
+      const held = { kind, before, after: what === 'drop' ? undefined : value } as Held;
+      for (const follower of this.#followers) follower(held);
+      mayHaveEnded ||= mayEnd(held);
     }
     this.changes++;
+    this.#tell(changes);
+    return mayHaveEnded;
   }
 }
 
 function statementOf([what, kind, value]: Change): SqlStatement {
   return what === 'drop' ? [DROP, [kind, value]] : [PUT, [kind, value.id, JSON.stringify(value)]];
+}
+
+/** Uses and names change often, and end nothing. */
+function mayEnd({ kind, before, after }: Held): boolean {
+  if (kind === 'share' || kind === 'group') return true;
+  if (before === undefined || after === undefined) return before !== undefined;
+  return kind === 'person' && (after.role !== before.role || after.disabled !== before.disabled);
 }
 
 function changeOf({ kind, value }: Row): Change {

@@ -19,6 +19,7 @@ import { EventLoopMonitor } from '../operations/event-loop.ts';
 import { HttpMeter } from '../operations/metrics/http-meter.ts';
 import { ConsoleFiles } from '../pages/console-files.ts';
 import { Preferences } from '../pages/preferences.ts';
+import type { IdentityDb } from '../people/identity-db.ts';
 import { allRoutes } from '../routes/all.ts';
 import type { Services } from '../services.ts';
 import type { Host } from './given-parts.ts';
@@ -46,7 +47,7 @@ type RequestsOptions = {
   places: Places;
   store: CodeStore;
   databases: Databases;
-  identityDb: ReturnType<Databases['own']>;
+  identity: IdentityDb;
   refusalOf(key: string): SvcError | null;
 };
 
@@ -54,7 +55,7 @@ type RequestsOptions = {
 export function openRequests(
   phases: Phases,
   parts: Omit<Services, MadeHere>,
-  { host, places, store, databases, identityDb, refusalOf }: RequestsOptions,
+  { host, places, store, databases, identity, refusalOf }: RequestsOptions,
 ): { services: Services; pipeline: Pipeline } {
   phases.begin('requests');
   const { config, layout, log, registry, tree, changes, blobs, tracing, access, agentTokens, apps } = parts;
@@ -70,7 +71,7 @@ export function openRequests(
   };
   for (const given of [access, agentTokens, programTokens]) given?.on('ended', endRefused);
   accounts.onEnded(endRefused);
-  const audit = new AuditLog({ db: identityDb, log });
+  const audit = new AuditLog({ ...identity, log });
   access?.on('rotated', () => void audit.record(MACHINE, 'token.rotated', null));
   const services: Services = {
     ...parts,
@@ -91,7 +92,7 @@ export function openRequests(
     versionFiles: new VersionFiles({ ...parts, store }),
     dataRepair: new DataRepair({ ...parts, databases }),
     consoleFiles: new ConsoleFiles(log),
-    preferences: new Preferences(identityDb),
+    preferences: new Preferences(identity),
     eventLoop: new EventLoopMonitor(),
     metricsLoop: new EventLoopMonitor(),
     httpMeter: new HttpMeter(),

@@ -32,12 +32,15 @@ const CONSOLE = 'svc.localhost:8787';
 const TODOS = 'todos.svc.localhost:8787';
 
 /** Nobody has an account; the end-to-end tests have people. */
-const accounts = standIn<Accounts>({
-  isPersons: () => false,
-  people: standIn({ session: () => undefined }),
-  connections: standIn({ caller: () => undefined }),
-  links: standIn({ isGuests: () => false }),
-});
+const accountsOf = (isCurrent: boolean) =>
+  standIn<Accounts>({
+    isPersons: () => false,
+    people: standIn({ session: () => undefined }),
+    connections: standIn({ caller: () => undefined }),
+    links: standIn({ isGuests: () => false }),
+    isCurrent,
+  });
+const accounts = accountsOf(true);
 
 /** A server that answers 204 to whom `Access` lets in. `logged` resolves with the next log line. */
 async function setUp(t: TestContext) {
@@ -499,6 +502,22 @@ test('the token survives a restart, and its file is private', async (t) => {
   });
   again.close();
   assert.equal(again.token, access.token);
+});
+
+test('where others may have changed who is who, nobody but the administrator is known', async (t) => {
+  const { path, places, signIns, programTokens } = await setUp(t);
+  const options = { log: pino({ enabled: false }), places, signIns, programTokens, registeredAt: () => null };
+  const access = await Access.open(path, { ...options, accounts: accountsOf(false) });
+  t.after(() => access.close());
+  const callerWith = (authorization?: string) => {
+    const header = (name: string) => (name === 'authorization' ? authorization : undefined);
+    return access.caller({ header, path: '/' } as never, places.of(CONSOLE));
+  };
+  for (const shown of [undefined, 'Bearer svct_1']) {
+    const refusal = callerWith(shown) as SvcError;
+    assert.deepEqual([refusal.code, refusal.headers], ['STORAGE_UNAVAILABLE', { 'retry-after': '1' }]);
+  }
+  assert.equal((callerWith(`Bearer ${access.token}`) as Caller).kind, 'admin');
 });
 
 test('a damaged token file stops the start with an error that says what to do', async (t) => {

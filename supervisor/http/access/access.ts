@@ -140,8 +140,16 @@ export class Access extends EventEmitter<{ ended: []; rotated: [] }> {
     return this.#credentials.token;
   }
 
-  /** The caller, or the `UNAUTHORIZED` error to answer. With `isFile` the address may be signed in place of the page key. */
+  /**
+   * The caller, or the error to answer: `UNAUTHORIZED`, or `STORAGE_UNAVAILABLE` where this node cannot know. With `isFile` the address
+   * may be signed in place of the page key.
+   */
   caller(exchange: Exchange, place: Place, isFile = false): Caller | SvcError {
+    const caller = this.#caller(exchange, place, isFile);
+    return caller instanceof SvcError && !this.accounts.isCurrent ? notCurrent() : caller;
+  }
+
+  #caller(exchange: Exchange, place: Place, isFile: boolean): Caller | SvcError {
     const authorization = exchange.header('authorization');
     if (this.#admits?.(exchange) === true) return this.#credentials.admin;
     const presented = authorization === undefined ? undefined : this.#digestOf(authorization);
@@ -351,6 +359,12 @@ function isEqual(shown: string, wanted: string): boolean {
  */
 export function isSecure(exchange: Exchange): boolean {
   return exchange.header('x-forwarded-proto') === 'https';
+}
+
+function notCurrent(): SvcError {
+  return new SvcError('STORAGE_UNAVAILABLE', 'This node cannot know who may do what now; try again in a moment.', {
+    headers: { 'retry-after': '1' },
+  });
 }
 
 export function unauthorized(message: string, path?: string): SvcError {

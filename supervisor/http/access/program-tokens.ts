@@ -7,13 +7,15 @@ import { EventEmitter } from 'node:events';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Row, SqlStatement } from '../../../protocol/wire/frames.ts';
-import { FirstRead, type IdentityDb } from '../../people/first-read.ts';
+import { FirstRead } from '../../people/first-read.ts';
+import { ALONE, type IdentityDb, type IdentityNodes } from '../../people/identity-db.ts';
 import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';
 import { SerialByKey } from '../../serial.ts';
 
 const PREFIX = 'svct_';
+const TABLE = 'program_tokens';
 const SCHEMA = `
-  CREATE TABLE IF NOT EXISTS program_tokens (
+  CREATE TABLE IF NOT EXISTS ${TABLE} (
     id TEXT PRIMARY KEY,
     digest TEXT NOT NULL UNIQUE,
     name TEXT NOT NULL,
@@ -23,6 +25,8 @@ const SCHEMA = `
     expires_at INTEGER,
     last_used_at INTEGER
   )`;
+/** Another node may have seen a later use. */
+const USED = `UPDATE ${TABLE} SET last_used_at = max(coalesce(last_used_at, 0), ?) WHERE id = ?`;
 
 /**
  * What a token for programs is for. `read` calls queries and describes, `write` also calls actions, `all` also does the rest.
@@ -59,6 +63,9 @@ type Entry = {
   revoked: boolean;
 };
 
+/** The id of a token, and when it was used. */
+type Use = readonly [id: string, at: number];
+
 type ProgramTokensOptions = IdentityDb & {
   /** Whether an app of this id is registered. */
   registered(app: string): boolean;
@@ -77,6 +84,9 @@ export class ProgramTokens extends EventEmitter<{ ended: [id: string] }> {
   readonly #used = new Set<Entry>();
   readonly #serial = new SerialByKey();
   readonly #stored: FirstRead;
+  readonly #nodes: IdentityNodes;
+  readonly #tell: () => void;
+  readonly #storeUsed: (uses: readonly Use[]) => Promise<void>;
   #noteTimer: NodeJS.Timeout | undefined;
   #closed = false;
 
@@ -84,18 +94,34 @@ export class ProgramTokens extends EventEmitter<{ ended: [id: string] }> {
     super();
     this.#options = options;
     this.#now = options.now ?? Date.now;
+    this.#nodes = options.nodes ?? ALONE;
     this.#stored = new FirstRead({
       ...options,
-      table: 'program_tokens',
+      table: TABLE,
       warning: 'Tokens for programs cannot be read; each is refused until they can.',
-      take: (rows) => rows.forEach((row) => void this.#keep(entryOf(row))),
+      taking: () => {
+        const all: Row[] = [];
+        return { add: (rows) => void all.push(...rows), done: () => this.#take(all) };
+      },
     });
+    this.#tell = this.#nodes.keeps({
+      name: TABLE,
+      reload: () => this.#serial.run('tokens', () => this.#stored.again()),
+    });
+    this.#storeUsed = this.#nodes.writes('uses of tokens', async (uses: readonly Use[]) => {
+      await this.#batch(uses.map(([id, at]) => [USED, [at, id]]));
+      for (const [id, at] of uses) {
+        const entry = this.#byId.get(id);
+        if (entry !== undefined) entry.lastUsedAt = Math.max(at, entry.lastUsedAt ?? 0);
+      }
+    });
+    this.forgetApp = this.#nodes.writes('tokens of an app', (app: string) => this.#forgetApp(app));
   }
 
   /** Reads all tokens. Where that fails, the log says so, every token is refused, and the read is tried again. */
   static async open(options: ProgramTokensOptions): Promise<ProgramTokens> {
     const tokens = new ProgramTokens(options);
-    await tokens.#stored.done().catch(() => {});
+    await tokens.#stored.begin();
     return tokens;
   }
 
@@ -104,7 +130,7 @@ export class ProgramTokens extends EventEmitter<{ ended: [id: string] }> {
    * depends only on the digest of the sent text, which does not reveal a token.
    */
   find(token: string): ProgramToken | undefined {
-    if (!token.startsWith(PREFIX)) return undefined;
+    if (!token.startsWith(PREFIX) || !this.#nodes.current) return undefined;
     const entry = this.#byDigest.get(digestOf(token));
     if (entry === undefined || entry.revoked) return undefined;
     const now = this.#now();
@@ -140,6 +166,7 @@ export class ProgramTokens extends EventEmitter<{ ended: [id: string] }> {
       );
       const entry: Entry = { given, digest, createdAt, lastUsedAt: null, revoked: false };
       this.#keep(entry);
+      this.#tell();
       log.info({ token: id, name }, 'A token for a program was made.');
       return { ...rowOf(entry), token };
     });
@@ -171,7 +198,9 @@ export class ProgramTokens extends EventEmitter<{ ended: [id: string] }> {
    * Removes an app from all tokens when it is removed or a new one is about to get its id, so that no token reaches the other
    * app. Revokes a token that named only this app.
    */
-  forgetApp(app: string): Promise<void> {
+  readonly forgetApp: (app: string) => Promise<void>;
+
+  #forgetApp(app: string): Promise<void> {
     return this.#changing(async () => {
       const named = [...this.#byId.values()].filter(({ given }) => given.apps?.includes(app));
       const left = ({ given }: Entry): readonly string[] => (given.apps ?? []).filter((other) => other !== app);
@@ -180,6 +209,7 @@ export class ProgramTokens extends EventEmitter<{ ended: [id: string] }> {
       const sql = 'UPDATE program_tokens SET apps = ? WHERE id = ?';
       await this.#batch(kept.map((entry) => [sql, [textOf(left(entry)), entry.given.id]]));
       for (const entry of kept) entry.given = { ...entry.given, apps: left(entry) };
+      if (kept.length > 0) this.#tell();
       for (const entry of emptied) this.#refuse(entry);
       await this.#delete(emptied);
     });
@@ -229,11 +259,29 @@ export class ProgramTokens extends EventEmitter<{ ended: [id: string] }> {
 
   async #delete(entries: Entry[]): Promise<void> {
     await this.#batch(entries.map(({ given }) => ['DELETE FROM program_tokens WHERE id = ?', [given.id]]));
-    for (const entry of entries) {
-      this.#byId.delete(entry.given.id);
-      this.#byDigest.delete(entry.digest);
-      this.#used.delete(entry);
+    for (const entry of entries) this.#drop(entry);
+    if (entries.length > 0) this.#tell();
+  }
+
+  #drop(entry: Entry): void {
+    this.#byId.delete(entry.given.id);
+    this.#byDigest.delete(entry.digest);
+    this.#used.delete(entry);
+  }
+
+  /** All tokens as they are stored. False: `ended` was said of each that is gone. */
+  #take(rows: Row[]): boolean {
+    const stored = new Map(rows.map((row) => [String(row.id), entryOf(row)]));
+    for (const [id, entry] of this.#byId) {
+      const now = stored.get(id);
+      if (now !== undefined) entry.given = now.given;
+      else {
+        this.#refuse(entry);
+        this.#drop(entry);
+      }
     }
+    for (const [id, entry] of stored) if (!this.#byId.has(id)) this.#keep(entry);
+    return false;
   }
 
   async #batch(statements: SqlStatement[]): Promise<void> {
@@ -245,9 +293,8 @@ export class ProgramTokens extends EventEmitter<{ ended: [id: string] }> {
     this.#noteTimer = undefined;
     const entries = [...this.#used];
     this.#used.clear();
-    const sql = 'UPDATE program_tokens SET last_used_at = ? WHERE id = ?';
     try {
-      await this.#batch(entries.map(({ given, lastUsedAt }) => [sql, [lastUsedAt, given.id]]));
+      await this.#storeUsed(entries.map(({ given, lastUsedAt }) => [given.id, lastUsedAt ?? 0]));
     } catch (error) {
       for (const entry of entries) if (this.#byId.has(entry.given.id)) this.#used.add(entry);
       this.#options.log.warn({ err: error }, 'The last use of tokens for programs could not be stored.');

@@ -4,12 +4,11 @@
  */
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import type { Logger } from 'pino';
 import { SvcError } from '../../../protocol/errors.ts';
 import type { PageOwner } from '../../../protocol/http/origins.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { SIGN_IN_HOURS, type SignInLength } from '../../../protocol/routes/people/sign-in-rows.ts';
-import type { DbClient } from '../../../protocol/wire/db-client.ts';
+import { ALONE, type IdentityClient, type IdentityDb, type IdentityNodes } from '../../people/identity-db.ts';
 import type { SignIn } from './cookie.ts';
 
 const SCHEMA = 'CREATE TABLE IF NOT EXISTS ended_sign_ins (id TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID';
@@ -22,11 +21,17 @@ const NEW_LENGTH =
 
 const HOUR_MS = 3_600_000;
 
+/** What is stored: the length of sign-ins in hours, and those that have ended, with the times until when they would have lasted. */
+type Stored = { hours: number | null; ended: (readonly [id: string, until: number])[] };
+
 /** A ticket takes a sign-in from the console to the origin of a page. `to` is the path there. */
 type Ticket = { host: string; owner: PageOwner; to: string; signIn: SignIn };
 
 export class SignIns {
-  readonly #db: DbClient;
+  readonly #db: IdentityClient;
+  readonly #nodes: IdentityNodes;
+  readonly #tell: () => void;
+  readonly #stored: (given: null) => Promise<Stored>;
   readonly #now: () => number;
   readonly #tickets: OneTime<Ticket>;
   /** Those of guests, which anybody with a link may ask for: they take no room from others. */
@@ -41,12 +46,16 @@ export class SignIns {
 
   /** `elapsed` is a clock that is never set, in milliseconds. It is for what does not outlive this process. */
   constructor(
-    db: DbClient,
+    db: IdentityClient,
     now: () => number = Date.now,
     elapsed: () => number = () => performance.now(),
     configured: number | null = null,
+    nodes: IdentityNodes = ALONE,
   ) {
     this.#db = db;
+    this.#nodes = nodes;
+    this.#tell = nodes.keeps({ name: 'sign-ins', reload: () => this.#load() });
+    this.#stored = nodes.reads('sign-ins', () => this.#read());
     this.#configured = configured;
     this.#now = now;
     this.#tickets = new OneTime(LIMITS.ticketMs, elapsed);
@@ -58,30 +67,41 @@ export class SignIns {
    * Reads the ended sign-ins. A database that cannot be read does not prevent the start. Without its file there are none.
    * `hours` is the length that the configuration sets.
    */
-  static async open(
-    { db, file, log }: { db: DbClient; file: string; log: Logger },
-    hours: number | null,
-  ): Promise<SignIns> {
-    const signIns = new SignIns(db, undefined, undefined, hours);
+  static async open({ db, file, log, nodes = ALONE }: IdentityDb, hours: number | null): Promise<SignIns> {
+    const signIns = new SignIns(db, undefined, undefined, hours, nodes);
     try {
-      if (existsSync(file)) await signIns.#read();
+      // In a cluster the nodes read when they know who has the database.
+      if (nodes === ALONE && existsSync(file)) await signIns.#load();
     } catch (error) {
       log.warn({ err: error }, 'The list of ended sessions cannot be read; ended sessions may be valid again.');
     }
     return signIns;
   }
 
-  async #read(): Promise<void> {
+  async #read(): Promise<Stored> {
     const tables = await this.#db.all("SELECT name FROM sqlite_schema WHERE type = 'table'");
-    const has = (table: string) => tables.some(({ name }) => name === table);
-    if (has('sign_in_length')) {
-      const [row] = await this.#db.all('SELECT hours FROM sign_in_length');
-      if (row !== undefined) this.#chosen = Number(row.hours);
-    }
-    if (!has('ended_sign_ins')) return;
-    for (const { id, until } of await this.#db.all('SELECT id, until FROM ended_sign_ins')) {
-      if (Number(until) > this.#now()) this.#ended.set(String(id), Number(until));
-    }
+    const rowsOf = async (table: string) =>
+      tables.some(({ name }) => name === table) ? await this.#db.all(`SELECT * FROM ${table}`) : [];
+    const [length] = await rowsOf('sign_in_length');
+    const ended = await rowsOf('ended_sign_ins');
+    return {
+      hours: length === undefined ? null : Number(length.hours),
+      ended: ended.map(({ id, until }) => [String(id), Number(until)]),
+    };
+  }
+
+  /** What has ended stays so. Answers whether more has. */
+  async #load(): Promise<boolean> {
+    const { hours, ended } = await this.#stored(null);
+    if (hours !== null) this.#chosen = hours;
+    this.#forgetOver();
+    const before = this.#ended.size;
+    for (const [id, until] of ended) if (until > this.#now()) this.#ended.set(id, until);
+    return this.#ended.size > before;
+  }
+
+  #forgetOver(): void {
+    for (const [ended, until] of this.#ended) if (until <= this.#now()) this.#ended.delete(ended);
   }
 
   /** The length of sign-ins that begin from now on. */
@@ -103,6 +123,7 @@ export class SignIns {
     await this.#db.exec(LENGTH_SCHEMA);
     await this.#db.batch([[NEW_LENGTH, [hours]]]);
     this.#chosen = hours;
+    this.#tell();
   }
 
   /** Begins a sign-in, with a Bearer or a link. */
@@ -112,17 +133,18 @@ export class SignIns {
 
   /** Ends a sign-in: every cookie that came of it ends at once, and for good once this resolves. */
   async end({ id, expiresAt }: SignIn): Promise<void> {
-    for (const [ended, until] of this.#ended) if (until <= this.#now()) this.#ended.delete(ended);
+    this.#forgetOver();
     this.#ended.set(id, expiresAt);
     await this.#db.exec(SCHEMA);
     await this.#db.batch([
       ['DELETE FROM ended_sign_ins WHERE until <= ?', [this.#now()]],
       [NEW_ENTRY, [id, expiresAt]],
     ]);
+    this.#tell();
   }
 
   isEnded(id: string): boolean {
-    return this.#ended.has(id);
+    return this.#ended.has(id) || !this.#nodes.current;
   }
 
   /** Keeps a ticket and answers its text. */

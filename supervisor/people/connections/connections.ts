@@ -5,6 +5,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import { connectedCaller } from '../../http/access/connected.ts';
 import type { Caller } from '../../http/access/grants.ts';
 import type { Known } from '../../http/access/person.ts';
+import { ALONE, type IdentityNodes } from '../identity-db.ts';
 import type { Change, Connection, Held, Records } from '../records.ts';
 import { Clients } from './clients.ts';
 import { type Agreed, Codes, isVerified } from './codes.ts';
@@ -27,6 +28,7 @@ type RefreshAsked = { refresh: string; client: string; path: string | undefined 
 
 type ConnectionsOptions = {
   records: Records;
+  nodes?: IdentityNodes;
   /** What a person may do now; null where they may not sign in. */
   known(person: string): Known | null;
   /** Milliseconds since the epoch. */
@@ -47,6 +49,7 @@ export class ReusedError extends OAuthError {
 export class Connections extends EventEmitter<{ ended: [] }> {
   readonly clients: Clients;
   readonly #records: Records;
+  readonly #nodes: IdentityNodes;
   readonly #known: ConnectionsOptions['known'];
   readonly #now: () => number;
   readonly #codes: Codes;
@@ -56,8 +59,9 @@ export class Connections extends EventEmitter<{ ended: [] }> {
   /** When each was last used, where that is not stored yet: it is with the next refresh. */
   readonly #used = new Map<string, number>();
 
-  constructor({ records, known, now = Date.now }: ConnectionsOptions) {
+  constructor({ records, nodes = ALONE, known, now = Date.now }: ConnectionsOptions) {
     super();
+    this.#nodes = nodes;
     this.#records = records;
     this.#known = known;
     this.#now = now;
@@ -157,13 +161,13 @@ export class Connections extends EventEmitter<{ ended: [] }> {
 
   /** Who presents an access token at the address of `path`; undefined for a token that is not good, or is for another address. */
   caller(token: string, path: string): { caller: Caller; expiresAt: number } | undefined {
-    if (!token.startsWith(ACCESS)) return undefined;
+    if (!token.startsWith(ACCESS) || !this.#nodes.current) return undefined;
     const digest = hash('sha256', token);
     const connection = this.#byAccess.get(digest);
     const expiresAt = connection?.access.find((one) => one.digest === digest)?.expiresAt ?? 0;
     if (connection === undefined || connection.path !== path || expiresAt <= this.#now()) return undefined;
     const { id, name, app, role, person } = connection;
-    const isGood = () => this.#records.connection.has(id) && expiresAt > this.#now();
+    const isGood = () => this.#nodes.current && this.#records.connection.has(id) && expiresAt > this.#now();
     const known = person === null ? null : () => (isGood() ? this.#known(person) : null);
     const caller = connectedCaller({ id, name, app, role, expiresAt, isGood }, known);
     if (caller === null) return undefined;
