@@ -8,6 +8,7 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
+import { pino } from 'pino';
 import { Calls } from '../supervisor/cluster/calls/calls.ts';
 import { Owners } from '../supervisor/cluster/calls/owners.ts';
 import type { ExchangeHandler } from '../supervisor/edge/edge.ts';
@@ -28,7 +29,8 @@ const owners = new Owners(owner === null ? 'owner' : 'other', {
 const gateway = owner === null ? await started(built, options) : null;
 const next: ExchangeHandler =
   gateway?.exchangeHandler ?? ((exchange) => exchange.send(500, {}, 'This node owns nothing.'));
-const calls = new Calls({ owners, secret: 'bench', places: null, store: async () => {}, next });
+const log = pino({ enabled: false });
+const calls = new Calls({ owners, secret: 'bench', places: null, store: async () => {}, next, log });
 const { edge } = openEdge(kind as EdgeKind, { handler: calls.handle, onFault: (error) => console.error(error) });
 process.stdout.write(`${JSON.stringify({ port: await edge.listen('127.0.0.1', 0) })}\n`);
 

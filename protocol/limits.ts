@@ -109,6 +109,8 @@ export const LIMITS = {
   nodeConnectMs: 2 * SECOND, // reaching another node
   nodeIdleMs: 5 * SECOND, // an unused connection to another node is kept; less than `uwsKeepAliveMs`
   nodeConnections: 256, // unused connections to one node that are kept
+  nodeCallBytes: 1 * MiB, // what a node asks another one for itself
+  nodeCallMs: 6 * SECOND, // until it is answered: longer than a write waits for the database of the cluster
 
   toolTimeoutMs: 600 * SECOND,
   inputIssues: 20, // issues listed in an `INVALID_INPUT` answer
@@ -583,6 +585,11 @@ export const LIMITS = {
   nodeKeptMs: DAY, // the row of a node that did not come back
   nodeClockMs: 1 * SECOND, // a node's clock that is further from the database's is told
   bucketsMoved: 256, // that a node hands over at once
+  identityChanges: 20_000, // of people and their rights that their owner remembers; who missed more reads all of them again
+  identityChangesAtOnce: 2000, // in one answer
+  identityWaitMs: 500, // an owner without changes answers a node that asks for them
+  identityAskMs: 1500, // until that answer is given up: within the lease there is time to look whether there can be changes
+  identityMovingMs: 5 * SECOND, // what writes waits so long for an owner
   tablesLockMs: 1 * SECOND, // a change of the cluster's tables waits so long for their users, who meanwhile wait for it
   tablesTries: 60, // of one such change
   tablesStepMs: 10 * MINUTE, // one of them, with the wait for the other nodes that make it

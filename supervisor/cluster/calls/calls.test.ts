@@ -57,6 +57,7 @@ async function startNode(t: TestContext, name: string, kind: EdgeKind, next: Exc
     secret: SECRET,
     places: new Places(resolveConfig('/data')),
     store: async () => {},
+    log: QUIET,
     next: (exchange) => {
       node.served++;
       next(exchange);

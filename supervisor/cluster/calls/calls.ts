@@ -1,5 +1,6 @@
 /** Answers a request at this node, or hands it to the node that owns its data (specification, "Calls between nodes"). */
 import type { Readable } from 'node:stream';
+import type { Logger } from 'pino';
 import { movedError, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Subject as FilesOf } from '../../../storage/shared-files/subjects.ts';
@@ -8,8 +9,9 @@ import { isNavigation } from '../../http/access/fetch-metadata.ts';
 import { EMBEDDED, type Places } from '../../http/access/places.ts';
 import { sendErrorPage } from '../../pages/error-page.ts';
 import { NOT_OWNER, NodeClient } from './forwarding.ts';
+import { NodeCalls, unavailable } from './node-calls.ts';
 import type { Owners } from './owners.ts';
-import { FORWARDED, type Forwarded, OWNER, Proofs } from './proofs.ts';
+import { FORWARDED, type Forwarded, NODE_PATHS, OWNER, Proofs } from './proofs.ts';
 import { RequestedBuckets } from './requested-buckets.ts';
 
 export type CallsOptions = {
@@ -22,6 +24,9 @@ export type CallsOptions = {
   store(files: FilesOf): Promise<void>;
   /** Answers what is this node's. */
   next: ExchangeHandler;
+  log: Logger;
+  /** Runs before each request. */
+  before?: () => void;
 };
 
 /** A request for another node. `isSecond`: the first node that it was sent to was no owner. */
@@ -34,6 +39,8 @@ type Call = {
 };
 
 export class Calls {
+  /** What nodes ask each other for themselves. */
+  readonly ofNodes: NodeCalls;
   readonly #options: CallsOptions;
   readonly #proofs: Proofs;
   readonly #buckets: RequestedBuckets;
@@ -43,9 +50,15 @@ export class Calls {
     this.#options = options;
     this.#proofs = new Proofs(options.secret);
     this.#buckets = new RequestedBuckets(options.places);
+    this.ofNodes = new NodeCalls({ ...options, proofs: this.#proofs, nodes: this.#nodes });
   }
 
   readonly handle: ExchangeHandler = (exchange) => {
+    this.#options.before?.();
+    if (exchange.path.startsWith(NODE_PATHS)) {
+      this.ofNodes.receive(exchange);
+      return;
+    }
     const proof = exchange.header(FORWARDED);
     if (proof !== undefined) {
       this.#receive(exchange, proof);
@@ -165,7 +178,7 @@ export class Calls {
       const proof = this.#proofs.ofRequest(exchange, 'OPTIONS', { bucket, epoch, client });
       let said: string | null;
       try {
-        said = await this.#nodes.ask(exchange, address, proof);
+        said = await this.#nodes.askOwner(exchange, address, proof);
       } catch {
         this.#refuse(exchange, lost(exchange, false));
         body.destroy();
@@ -200,10 +213,6 @@ export class Calls {
     }
     sendErrorPage(exchange, place, error);
   }
-}
-
-function unavailable(message: string): SvcError {
-  return new SvcError('STORAGE_UNAVAILABLE', message, { headers: { 'retry-after': '1' } });
 }
 
 function lost({ method }: Exchange, wasSent: boolean): SvcError {

@@ -1,7 +1,7 @@
 /**
  * Sends a request to another node and its answer back, as fast as both sides take it (specification, "Calls between nodes").
  */
-import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http';
+import { Agent, type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -42,6 +42,8 @@ export type Forwarding = {
   /** Runs when the other node is gone before its answer begins. `wasSent`: it may have done what was asked. */
   readonly onLost: (wasSent: boolean) => void;
 };
+
+export type NodeAnswer = { status: number; headers: IncomingHttpHeaders; body: Buffer };
 
 /** What all requests to one node share. */
 type Node = { readonly host: string; readonly port: string; readonly agent: Agent };
@@ -95,7 +97,7 @@ export class NodeClient {
    * Asks a node whether it owns the bucket of a proof for the method `OPTIONS`. Resolves with null if so, else with the value of
    * `OWNER`. Rejects when it cannot be reached, or answers something else.
    */
-  ask(exchange: Exchange, address: string, proof: string): Promise<string | null> {
+  askOwner(exchange: Exchange, address: string, proof: string): Promise<string | null> {
     const { path, query } = exchange;
     const headers = ['host', exchange.header('host') ?? '', FORWARDED, proof];
     return new Promise((resolve, reject) => {
@@ -108,6 +110,24 @@ export class NodeClient {
         else reject(new Error(`The node at ${address} answered ${answer.statusCode}.`));
       });
       sent.end();
+    });
+  }
+
+  /** Asks a node for what this one needs itself. Rejects when it cannot be reached or did not answer within `ms`. */
+  ask(address: string, path: string, headers: string[], body: Buffer, ms: number): Promise<NodeAnswer> {
+    return new Promise((resolve, reject) => {
+      const all = ['host', new URL(address).host, 'content-length', String(body.length), ...headers];
+      const sent = this.#open(address, 'POST', path, all);
+      const timer = setTimeout(() => sent.destroy(new Error(`The node at ${address} did not answer.`)), ms);
+      sent.on('close', () => clearTimeout(timer)).on('error', reject);
+      sent.on('response', (answer) => {
+        const parts: Buffer[] = [];
+        answer.on('error', reject).on('data', (part: Buffer) => parts.push(part));
+        answer.on('end', () =>
+          resolve({ status: answer.statusCode ?? 0, headers: answer.headers, body: Buffer.concat(parts) }),
+        );
+      });
+      sent.end(body.toString('latin1'), 'latin1');
     });
   }
 

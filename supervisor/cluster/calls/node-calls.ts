@@ -1,0 +1,114 @@
+/**
+ * Asks other nodes for what a node needs itself, and answers them. Caller and answer prove by the secret of the cluster that they
+ * are nodes (specification, "Calls between nodes").
+ */
+import type { Logger } from 'pino';
+import { type ErrorBody, errorEnvelope, errorFromBody, movedError, SvcError } from '../../../protocol/errors.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { type Exchange, sendError } from '../../edge/edge.ts';
+import { toSvcError } from '../../http/answers.ts';
+import { NOT_OWNER, type NodeAnswer, type NodeClient } from './forwarding.ts';
+import type { Owners } from './owners.ts';
+import { digestOf, NODE_ANSWER, NODE_CALL, NODE_PATHS, type NodeCall, OWNER, type Proofs } from './proofs.ts';
+
+/** Answers a call. Given and answer are JSON. */
+type Answerer = (given: unknown) => Promise<unknown>;
+
+type NodeCallsOptions = { owners: Owners; proofs: Proofs; nodes: NodeClient; log: Logger };
+
+export class NodeCalls {
+  readonly #options: NodeCallsOptions;
+  readonly #answerers = new Map<string, Answerer>();
+
+  constructor(options: NodeCallsOptions) {
+    this.#options = options;
+  }
+
+  /** Has the calls of a name answered, where this node owns the bucket that they name. */
+  serve(name: string, answer: Answerer): void {
+    this.#answerers.set(NODE_PATHS + name, answer);
+  }
+
+  /**
+   * Asks the owner of a bucket, for at most `ms`. Rejects with the error that it answers, and with `STORAGE_UNAVAILABLE` where no
+   * owner is known or it cannot be reached: then it may have done what was asked. It asks no node that is not the owner twice.
+   */
+  async ask(name: string, bucket: number, given: unknown, ms: number): Promise<unknown> {
+    const { owners, proofs, nodes } = this.#options;
+    const path = NODE_PATHS + name;
+    const body = Buffer.from(JSON.stringify(given));
+    for (let asked = 0; asked < 2; asked++) {
+      const owner = owners.of(bucket);
+      if (owner === undefined || owners.isOwn(bucket)) break;
+      const proof = proofs.ofCall(path, { bucket, epoch: owner.epoch }, body);
+      let answer: NodeAnswer;
+      try {
+        answer = await nodes.ask(owner.address, path, [NODE_CALL, proof], body, ms);
+      } catch {
+        throw unavailable('The node that has this data cannot be reached.');
+      }
+      const said = answer.headers[OWNER];
+      if (answer.status !== NOT_OWNER || typeof said !== 'string') return this.#valueOf(answer, proof);
+      const other = proofs.readOwner(proof, said);
+      if (other === null || !owners.hear(bucket, other)) break;
+    }
+    throw movedError();
+  }
+
+  /** Answers a node. Others are refused: what it answers is never sent on. */
+  receive(exchange: Exchange): void {
+    const { owners, proofs } = this.#options;
+    const proof = exchange.header(NODE_CALL) ?? '';
+    let call: NodeCall;
+    try {
+      call = proofs.readCall(exchange.path, proof);
+    } catch (error) {
+      sendError(exchange, error as SvcError);
+      return;
+    }
+    const owner = owners.of(call.bucket);
+    if (owner === undefined || !owners.isOwn(call.bucket) || owner.epoch < call.epoch) {
+      exchange.send(NOT_OWNER, { [OWNER]: proofs.ofOwner(proof, owner) }, '');
+      return;
+    }
+    exchange.readBody(
+      LIMITS.nodeCallBytes,
+      (body) => void this.#answer(exchange, proof, call, body),
+      (error) => sendError(exchange, error),
+    );
+  }
+
+  async #answer(exchange: Exchange, proof: string, { digest }: NodeCall, body: Buffer): Promise<void> {
+    const { proofs, log } = this.#options;
+    let status = 200;
+    let text: string;
+    try {
+      if (digestOf(body) !== digest) throw new SvcError('UNAUTHORIZED', 'This is not the body that a node sent.');
+      const answer = this.#answerers.get(exchange.path);
+      if (answer === undefined) throw new SvcError('NOT_FOUND', 'This release answers no such call of a node.');
+      text = JSON.stringify({ value: await answer(JSON.parse(body.toString())) });
+    } catch (error) {
+      const known = toSvcError(error, log);
+      status = known.status;
+      text = JSON.stringify(errorEnvelope(known.toBody()));
+    }
+    const bytes = Buffer.from(text);
+    const headers = { 'content-type': 'application/json', [NODE_ANSWER]: proofs.ofAnswer(proof, bytes) };
+    exchange.send(status, headers, bytes);
+  }
+
+  #valueOf({ status, headers, body }: NodeAnswer, proof: string): unknown {
+    const mac = headers[NODE_ANSWER];
+    // Whoever has the address now need not be the node.
+    if (typeof mac !== 'string' || !this.#options.proofs.isAnswer(proof, body, mac))
+      throw unavailable('What answered for the node that has this data is no node of this cluster.');
+    const answer = JSON.parse(body.toString()) as { value?: unknown; error?: ErrorBody };
+    if (status === 200) return answer.value;
+    throw errorFromBody(answer.error as ErrorBody);
+  }
+}
+
+export function unavailable(message: string): SvcError {
+  return new SvcError('STORAGE_UNAVAILABLE', message, { headers: { 'retry-after': '1' } });
+}
+
