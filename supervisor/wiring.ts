@@ -17,6 +17,7 @@ import { NewApps } from './authoring/new-apps.ts';
 import { type GitStoreServices, gitStoreOf, openAuthoring, openTemplates } from './authoring/open-authoring.ts';
 import { Automations, systemClock } from './automations/automations.ts';
 import { Blobs } from './blobs.ts';
+import { RuntimeOfBuckets } from './cluster/runtime-of-buckets.ts';
 import { type Config, egressOf } from './config.ts';
 import { Deployments } from './deployments/deploy.ts';
 import { openStore } from './deployments/store/open-store.ts';
@@ -27,7 +28,6 @@ import { Idempotency } from './dispatch/idempotency.ts';
 import type { ScopesOf } from './dispatch/scope.ts';
 import type { ExchangeHandler } from './edge/edge.ts';
 import { Hosted, refusalIn } from './hosted.ts';
-import { RuntimeOfBuckets } from './cluster/runtime-of-buckets.ts';
 import { Access } from './http/access/access.ts';
 import { AgentTokens } from './http/access/agent-tokens.ts';
 import { Places } from './http/access/places.ts';
@@ -45,6 +45,7 @@ import { ScheduledBackups } from './operations/scheduled-backups.ts';
 import { Pages } from './pages/pages.ts';
 import { Accounts } from './people/accounts.ts';
 import { ClientDocuments } from './people/connections/client-documents.ts';
+import type { IdentityDb } from './people/identity-db.ts';
 import { waysOf } from './people/ways.ts';
 import { OneRuntimeDatabase, RuntimeTables } from './runtime/runtime-databases.ts';
 import { Secrets } from './secrets.ts';
@@ -83,7 +84,10 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
   try {
     const { tracing, tag, logs, onProcess } = await openDataDirectory(phases, { layout, log, version: VERSION, host });
     const appLog = logs.append.bind(logs);
-    const cluster = await openCluster(phases, { config, layout, log, version: VERSION });
+    const places = new Places({ ...config, allowedHosts: [...config.allowedHosts, ...publicHost(config)] });
+    const hasAccess = host.auth || host.admits !== undefined;
+    const ofNode = { config, layout, log, version: VERSION, places: hasAccess ? places : null };
+    const cluster = await openCluster(phases, ofNode);
     const processes = startProcesses(phases, {
       config,
       layout,
@@ -116,7 +120,14 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     await unlessFull(log, writeProfile(layout.profile, host.kind));
     const registry: Registry = await opening;
     phases.begin('access');
-    const identity = { db: databases.own('_identity', layout.identityDb), file: layout.identityDb, log };
+    const ownIdentity = databases.own('_identity', layout.identityDb);
+    const ofNodes = cluster?.identity(ownIdentity);
+    const identity: IdentityDb = {
+      db: ofNodes?.db ?? ownIdentity,
+      file: layout.identityDb,
+      log,
+      ...(ofNodes && { nodes: ofNodes }),
+    };
     const registered = (app: string) => registry.has(app);
     const refusalOf = (key: string) => refusalIn(registry, gitStore, key);
     const [programTokens, accounts] = await Promise.all([
@@ -125,9 +136,10 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     ]);
     phases.ends(() => programTokens.close());
     phases.ends(() => accounts.close());
-    const places = new Places({ ...config, allowedHosts: [...config.allowedHosts, ...publicHost(config)] });
+    // First, or what they store last waits for another node.
+    phases.ends(() => ofNodes?.close());
     let access: Access | null = null;
-    if (host.auth || host.admits !== undefined) {
+    if (hasAccess) {
       access = await Access.open(host.auth ? layout.token : layout.sessionKey, {
         places,
         admits: host.admits ?? null,
@@ -358,7 +370,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const servesNothing = cluster !== null || host.servesNothing === true;
     await recover(phases, services, pipeline, { treeReady, servesNothing });
     if (cluster !== null && ofBuckets !== null) await joinCluster(phases, cluster, { ...services, runtime: ofBuckets });
-    const handle = cluster?.handler(access?.places ?? null, pipeline.handle) ?? pipeline.handle;
+    const handle = cluster?.handler(pipeline.handle) ?? pipeline.handle;
     return { services, pipeline, handle, jobs, end: (drainMs) => phases.end(drainMs) };
   } catch (error) {
     await phases.end(0);

@@ -22,6 +22,16 @@ export class LogNames {
     return (await this.#cluster.rows<{ database: string }>(sql, [buckets])).map(({ database }) => database);
   }
 
+  /** The number of the latest entry that the log has of a database; 0 for none. */
+  async latest(database: string): Promise<number> {
+    const [row] = await this.#cluster.rows<{ seq: number }>(
+      `SELECT greatest((SELECT max(seq) FROM svc.log WHERE bucket = $1 AND database = $2),
+         (SELECT seq FROM svc.snapshots WHERE bucket = $1 AND database = $2 AND piece = 0), 0)::float8 AS seq`,
+      [bucketOf(database), database],
+    );
+    return row?.seq ?? 0;
+  }
+
   /** Of the same bucket. What had the new name is removed. Where there is nothing of the old one, nothing is done. */
   async rename(from: string, to: string): Promise<void> {
     await this.#change(from, async (session, bucket) => {

@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { bucketOf } from '../../protocol/buckets.ts';
+import { movedError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { OwnedBucket } from '../../protocol/wire/frames.ts';
 import { AppDirectory, type ListedApp } from '../../storage/cluster/app-directory.ts';
@@ -15,12 +16,14 @@ import type { Layout } from '../../storage/layout.ts';
 import { LogNames } from '../../storage/replication/names.ts';
 import { SharedFiles } from '../../storage/shared-files/shared-files.ts';
 import { bucketOfSubject, nameOf, type Subject } from '../../storage/shared-files/subjects.ts';
-import type { ExchangeHandler } from '../edge/edge.ts';
+import { type ExchangeHandler, sendError } from '../edge/edge.ts';
 import type { Places } from '../http/access/places.ts';
+import type { IdentityClient } from '../people/identity-db.ts';
 import type { PageLog } from '../tree/specifications.ts';
 import { Calls } from './calls/calls.ts';
 import { Owners } from './calls/owners.ts';
 import { Directory, type Epoch } from './directory.ts';
+import { ClusterIdentity, IDENTITY_BUCKET, IDENTITY_DATABASE } from './identity/cluster-identity.ts';
 import { shareKeys } from './keys.ts';
 import { Membership } from './membership.ts';
 import type { ClusterSettings } from './settings.ts';
@@ -29,7 +32,14 @@ import { checkStart } from './start-checks.ts';
 const FILE_CONNECTIONS = 4;
 const NOTHING: StoredBucket = { subjects: [], apps: [], databases: [] };
 
-type NodeOptions = { settings: ClusterSettings; version: string; layout: Layout; log: Logger };
+/** `places` is null where no Host is the origin of an app. */
+type NodeOptions = {
+  settings: ClusterSettings;
+  version: string;
+  layout: Layout;
+  places: Places | null;
+  log: Logger;
+};
 
 /** What the database has of a bucket: whose files, which apps, also those that were removed, and which databases. */
 export type StoredBucket = { subjects: Subject[]; apps: ListedApp[]; databases: string[] };
@@ -62,13 +72,15 @@ export class ClusterNode {
   readonly #served = new Set<number>();
   /** The last work on each bucket that is busy. */
   readonly #turns = new Map<number, Promise<void>>();
+  readonly #calls: Calls;
+  #identity: ClusterIdentity | null = null;
   #owning: Promise<void> | null = null;
+  #next: ExchangeHandler = (exchange) => sendError(exchange, movedError());
   #serving: Serving | null = null;
-  #calls: Calls | null = null;
   #stopped: Promise<void> | null = null;
 
   private constructor(options: NodeOptions, database: Database, instance: string, previous: string | null) {
-    const { settings, layout, log, version } = options;
+    const { settings, layout, log, version, places } = options;
     const { node: name, address } = settings;
     this.#options = options;
     this.#database = database;
@@ -91,6 +103,15 @@ export class ClusterNode {
         return node === undefined ? undefined : { node: node.name, address: node.address, epoch };
       },
       isServed: (bucket) => this.#served.has(bucket) && this.#membership.epochOf(bucket) !== null,
+    });
+    this.#calls = new Calls({
+      owners: this.#owners,
+      secret: settings.secret,
+      places,
+      store: (files) => this.store(files),
+      before: () => this.#identity?.check(),
+      next: (exchange) => this.#next(exchange),
+      log,
     });
   }
 
@@ -129,17 +150,21 @@ export class ClusterNode {
     await Promise.all(this.#turns.values());
   }
 
-  /** Answers at this node, or has another one answer. */
-  handler(places: Places | null, next: ExchangeHandler): ExchangeHandler {
-    const calls = new Calls({
-      owners: this.#owners,
-      secret: this.#options.settings.secret,
-      places,
-      store: (files) => this.store(files),
-      next,
-    });
-    this.#calls = calls;
-    return calls.handle;
+  /** Answers with `next` what is this node's, and has others answer the rest. */
+  handler(next: ExchangeHandler): ExchangeHandler {
+    this.#next = next;
+    return this.#calls.handle;
+  }
+
+  /** What this node knows of people; `db` is its copy of the identity database. Once. */
+  identity(db: IdentityClient): ClusterIdentity {
+    const { log } = this.#options;
+    const isOwner = () => this.#membership.epochOf(IDENTITY_BUCKET) !== null;
+    const seq = () => this.names.latest(IDENTITY_DATABASE);
+    const identity = new ClusterIdentity({ db, calls: this.#calls.ofNodes, isOwner, seq, log });
+    this.#identity = identity;
+    identity.follow();
+    return identity;
   }
 
   /** Resolves when the database of the cluster has the files of a subject. Rejects as `SharedFiles.store` does. */
@@ -166,7 +191,7 @@ export class ClusterNode {
       );
     });
     await Promise.all(this.#turns.values());
-    this.#calls?.close();
+    this.#calls.close();
   }
 
   /** After the writers have ended. */
@@ -191,7 +216,10 @@ export class ClusterNode {
       const fetching = () => this.#files.fetch(subject);
       if (await this.#persist(isOurs, fetching, `${nameOf(subject)} cannot be fetched.`)) fetched.push(subject);
     }
-    const serving = async () => this.#serving?.serve(bucket, { subjects: fetched, apps, databases });
+    const serving = async () => {
+      await this.#serving?.serve(bucket, { subjects: fetched, apps, databases });
+      if (bucket === IDENTITY_BUCKET) await this.#identity?.own(epoch);
+    };
     const isServed = await this.#persist(isOurs, serving, 'What is in a bucket of the cluster cannot be served.');
     if (isServed && isOurs()) this.#served.add(bucket);
   }
@@ -200,6 +228,7 @@ export class ClusterNode {
   #leave(bucket: number, isUrgent: boolean): Promise<void> {
     this.#served.delete(bucket);
     if (isUrgent) this.#writable.delete(bucket);
+    if (bucket === IDENTITY_BUCKET) this.#identity?.follow();
     return this.#inTurn(bucket, async () => {
       this.#served.delete(bucket);
       await this.#serving?.release(bucket, isUrgent ? 0 : LIMITS.drainMs);

@@ -12,18 +12,19 @@ import type { ClusterNode } from '../cluster/node.ts';
 import type { RuntimeOfBuckets } from '../cluster/runtime-of-buckets.ts';
 import type { Config } from '../config.ts';
 import type { Moved } from '../dispatch/scope.ts';
+import type { Places } from '../http/access/places.ts';
 import type { Services } from '../services.ts';
 import type { Phases } from './phases.ts';
 
 /** Databases at a time. */
 const FETCHED_AT_ONCE = 8;
 
-type ClusterOptions = { config: Config; layout: Layout; log: Logger; version: string };
+type ClusterOptions = { config: Config; layout: Layout; log: Logger; version: string; places: Places | null };
 
 /** The node has not joined yet. Rejects with `ConfigError` where it cannot. */
 export async function openCluster(
   phases: Phases,
-  { config, layout, log, version }: ClusterOptions,
+  { config, layout, log, version, places }: ClusterOptions,
 ): Promise<ClusterNode | null> {
   if (config.cluster === null) return null;
   phases.begin('cluster');
@@ -31,7 +32,7 @@ export async function openCluster(
     import('../cluster/node.ts'),
     import('../cluster/settings.ts'),
   ]);
-  const node = await Node.open({ settings: clusterSettings(config.cluster, config), layout, log, version });
+  const node = await Node.open({ settings: clusterSettings(config.cluster, config), layout, log, version, places });
   phases.ends(() => node.close());
   return node;
 }
@@ -51,10 +52,16 @@ export async function joinCluster(
     own: (buckets) => tree.own(buckets),
     serve: async (bucket, { subjects, apps, databases: names }) => {
       runtime.serve(bucket, names.includes(runtimeOfBucket(bucket)));
-      const listed = apps.flatMap((app) => (app.registeredAt === null ? [] : { ...app, registeredAt: app.registeredAt }));
+      const listed = apps.flatMap((app) =>
+        app.registeredAt === null ? [] : { ...app, registeredAt: app.registeredAt },
+      );
       await registry.learn(listed);
-      const idsOf = (wanted: Subject['kind']) => subjects.flatMap((one) => (one.kind === wanted && 'id' in one ? one.id : []));
-      const moved = { apps: [...new Set([...idsOf('app'), ...listed.map(({ id }) => id)])], workspaces: idsOf('workspace') };
+      const idsOf = (wanted: Subject['kind']) =>
+        subjects.flatMap((one) => (one.kind === wanted && 'id' in one ? one.id : []));
+      const moved = {
+        apps: [...new Set([...idsOf('app'), ...listed.map(({ id }) => id)])],
+        workspaces: idsOf('workspace'),
+      };
       served.set(bucket, moved);
       const ofApps = names.filter((name) => !isOwnDatabase(name));
       await inParallel(ofApps, FETCHED_AT_ONCE, (name) => databases.settle(name));

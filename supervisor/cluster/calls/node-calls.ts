@@ -111,4 +111,3 @@ export class NodeCalls {
 export function unavailable(message: string): SvcError {
   return new SvcError('STORAGE_UNAVAILABLE', message, { headers: { 'retry-after': '1' } });
 }
-
