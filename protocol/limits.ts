@@ -151,6 +151,7 @@ export const LIMITS = {
   logReaders: 4, // connections of a writer for opening databases and folding their logs
   logPatienceMs: 5 * SECOND, // how long a group of commits is offered to a log that does not answer
   logGroupBytes: 16 * MiB, // pages of several databases in one transaction of the log
+  logKnownPages: 16, // of one database, whose last versions a writer keeps so that it sends their changes
   logBytes: 16 * MiB, // entries of one database in the log, after which they are folded into its snapshot
   logEntries: 10_000, // the same by number
   snapshotPages: 256, // pages in one piece of a snapshot
@@ -580,6 +581,7 @@ export const LIMITS = {
   nodeLeaseMarginMs: 200, // so much earlier the node itself takes it as ended: clocks do not run equally fast
   nodeLookMs: 1 * SECOND, // between two renewals, each of which also reads what changed
   nodeMovingLookMs: 200, // the same while buckets are about to change their owner
+  transactionStallMs: 10 * SECOND, // a transaction in the database of a cluster whose node says nothing is ended
   databaseBytesPerMs: 4 * KiB, // the database of a cluster has longer for a question that sends much
   nodeQueryMs: 1 * SECOND, // one question to the database, so that a second one fits into the lease
   nodeKeptMs: DAY, // the row of a node that did not come back

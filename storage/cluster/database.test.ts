@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { createServer, type Socket } from 'node:net';
 import { after, afterEach, describe, test } from 'node:test';
+import { LIMITS } from '../../protocol/limits.ts';
 import { freePort } from '../../testing/free-port.ts';
 import { database, type Postgres, postgres, whyNoPostgres } from '../../testing/postgres.ts';
 import { eventually, LIMIT_MS } from '../../testing/waiting.ts';
@@ -91,9 +92,9 @@ describe('the database of a cluster', { skip: whyNoPostgres() ?? false }, () => 
     assert.match(refused.message, /^The database of the cluster answers with an error: division by zero\. /);
     assert.deepEqual([stateOf(refused), isAway(refused)], ['22012', false]);
     const [{ pid } = { pid: 0 }] = await db.rows<{ pid: number }>('SELECT pg_backend_pid() AS pid');
-    const asked = db.rows('SELECT pg_sleep(60)');
+    const asked = errorOf(db.rows('SELECT pg_sleep(60)'));
     await db.rows('SELECT pg_terminate_backend($1)', [pid]);
-    const ended = await errorOf(asked);
+    const ended = await asked;
     assert.deepEqual([(ended as { code?: string }).code, isAway(ended)], ['STORAGE_UNAVAILABLE', true]);
     assert.equal(isAway(new Error('of the disk')), false);
   });
@@ -105,6 +106,8 @@ describe('the database of a cluster', { skip: whyNoPostgres() ?? false }, () => 
     await db.transaction(async (session) => {
       for (const v of [1, 2]) await session.rows('INSERT INTO notes VALUES ($1)', [v]);
     });
+    const stall = await db.transaction((session) => session.rows('SHOW idle_in_transaction_session_timeout'));
+    assert.deepEqual(stall, [{ idle_in_transaction_session_timeout: `${LIMITS.transactionStallMs / 1000}s` }]);
     const broken = new Error('of the work');
     const work = async (session: { rows: Database['rows'] }): Promise<void> => {
       await session.rows('INSERT INTO notes VALUES (3)');

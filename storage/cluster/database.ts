@@ -11,6 +11,9 @@ const AWAY = /^(?:08...|28...|3D000|53...|57P0[1-5]|25006)$/;
 /** One for renewals, one for changes of owners, which may wait for a lock, and one for what is asked by people. */
 const CONNECTIONS = 3;
 
+/** A node that cannot be reached any more, or is stuck, does not keep its locks: others wait for them. */
+const UNLESS_GONE = `SET LOCAL idle_in_transaction_session_timeout = ${LIMITS.transactionStallMs}`;
+
 /** `name`: it is planned once in each connection. `answerMs`: it may take as long. */
 export type Statement = { text: string; name?: string; answerMs?: number };
 
@@ -57,7 +60,7 @@ export class Database implements Session {
   /** One transaction; `mode` is what its BEGIN says of it. Rejects, with nothing done, as `work` and as statements do. */
   transaction<T>(work: (session: Session) => Promise<T>, mode = ''): Promise<T> {
     return this.#use(async (connection) => {
-      await connection.rows(`BEGIN ${mode}`);
+      await connection.rows(`BEGIN ${mode}; ${UNLESS_GONE}`);
       const result = await work(connection);
       await connection.rows('COMMIT');
       return result;
@@ -227,7 +230,8 @@ function closed(): SvcError {
 
 /** The error for what could not be asked or done. */
 function unavailable(error: unknown): SvcError {
-  const what = stateOf(error) === null ? 'does not answer' : 'answers with an error';
+  const state = stateOf(error);
+  const what = state === null || AWAY.test(state) ? 'does not answer' : 'answers with an error';
   const message = `The database of the cluster ${what}: ${reasonOf(error)}. Try again; if it goes on, see whether its PostgreSQL runs.`;
   return new SvcError('STORAGE_UNAVAILABLE', message, { cause: error });
 }

@@ -8,7 +8,7 @@ import { dirname } from 'node:path';
 import type { Database, Session } from '../cluster/database.ts';
 import { renameDurable } from '../files/atomic-file.ts';
 import { type Mark, MarkWriter, readMark, removeMark } from './mark.ts';
-import type { PageSet } from './page-set.ts';
+import { isWhole, type Page, type PageSet } from './page-set.ts';
 import { entryAt, type Head, logAfter, snapshotHead, snapshotPages } from './snapshot.ts';
 import { NO_LOG, readLog, type WalPlace } from './wal-pages.ts';
 
@@ -23,7 +23,7 @@ export type Copy = { end: LogEnd; how: 'kept' | 'forward' | 'fetched' | 'new' };
  * under its name, so that readers of the old one are not disturbed.
  *
  * A mark that is older than the file is right as well: no checkpoint passes what the log has, so the file has nothing that the log lacks,
- * and entries that it has already do no harm, being whole pages. So what counts is only what the write-ahead log has after the mark.
+ * and entries that it has already do no harm: they say what bytes are, and the last one that names a byte is right. So what counts is only what the write-ahead log has after the mark.
  */
 export function openCopy(database: Database, name: string, file: string): Promise<Copy> {
   return database.transaction(async (session) => {
@@ -138,13 +138,15 @@ class FreshFile {
     await this.apply({ pageBytes: log.pageBytes, size: log.size, pages });
   }
 
-  async apply({ pageBytes, size, pages }: PageSet): Promise<void> {
+  async apply({ pageBytes, size, pages }: PageSet<Page>): Promise<void> {
     if (this.#handle === null) {
       mkdirSync(dirname(this.#file), { recursive: true, mode: 0o700 });
       this.#handle = await open(this.#path, 'w', 0o600);
     }
     for (const [number, page] of pages) {
-      if (number <= size) await this.#handle.write(page, 0, pageBytes, (number - 1) * pageBytes);
+      const ranges = isWhole(page) ? [{ at: 0, bytes: page }] : page;
+      for (const { at, bytes } of number <= size ? ranges : [])
+        await this.#handle.write(bytes, 0, bytes.length, (number - 1) * pageBytes + at);
     }
     this.#bytes = size * pageBytes;
   }

@@ -5,14 +5,23 @@ import { BUCKETS } from '../../protocol/buckets.ts';
  * An entry of `svc.log` is a set of pages. The newest state of which the log has no entries any more is `svc.snapshots`: a database in
  * pieces of as many pages each, of which piece 0 says up to which entry all of them go.
  *
- * `svc.append` stores the entries of each bucket that the node owns in the epoch it says, and of each database whose latest entry is the
- * one it says; it answers with the numbers, in the arrays, of those it stored. Its lock makes a change of owner wait for the commit.
+ * Each node has one writer, that of its row in `svc.writers`. `svc.append` stores its next group: the entries of each bucket that the node
+ * owns in the epoch it says. It answers with the numbers, in the arrays, of those that it did not store; the same for a group that it
+ * has already, and null for a writer that is not the node's any more, or lacks a group. A group and a change of the owner of a bucket
+ * wait for each other, by the row of the writer: so nothing is stored after the change, and no row of a bucket is locked.
  */
 export const LOG_TABLES: string = `
 CREATE TABLE IF NOT EXISTS svc.buckets (
   bucket smallint PRIMARY KEY,
   owner text,
   epoch bigint NOT NULL DEFAULT 0
+);
+CREATE TABLE IF NOT EXISTS svc.writers (
+  node text PRIMARY KEY,
+  writer uuid NOT NULL,
+  groups bigint NOT NULL,
+  -- Of the last group.
+  fenced integer[] NOT NULL
 );
 CREATE TABLE IF NOT EXISTS svc.log (
   bucket smallint NOT NULL,
@@ -39,30 +48,43 @@ ALTER TABLE svc.log ALTER COLUMN frames SET STORAGE EXTERNAL;
 ALTER TABLE svc.snapshots ALTER COLUMN pages SET STORAGE EXTERNAL;
 INSERT INTO svc.buckets (bucket) SELECT generate_series(0, ${BUCKETS - 1}) ON CONFLICT DO NOTHING;
 
-CREATE OR REPLACE FUNCTION svc.head(the_bucket smallint, the_database text) RETURNS bigint LANGUAGE sql STABLE AS $$
-  SELECT coalesce(
-    (SELECT seq FROM svc.log WHERE bucket = the_bucket AND database = the_database ORDER BY seq DESC LIMIT 1),
-    (SELECT seq FROM svc.snapshots WHERE bucket = the_bucket AND database = the_database AND piece = 0),
-    0)
+CREATE OR REPLACE FUNCTION svc.fence() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM FROM svc.writers WHERE node IN (SELECT owner FROM before) ORDER BY node FOR SHARE;
+  RETURN NULL;
+END
 $$;
+CREATE OR REPLACE TRIGGER fence AFTER UPDATE ON svc.buckets REFERENCING OLD TABLE AS before
+  FOR EACH STATEMENT EXECUTE FUNCTION svc.fence();
 
 CREATE OR REPLACE FUNCTION svc.append(
-  the_node text, the_buckets smallint[], the_databases text[], the_epochs bigint[], the_befores bigint[], the_seqs bigint[],
-  the_starts integer[], the_sizes integer[], the_bytes bytea
-) RETURNS SETOF integer LANGUAGE plpgsql VOLATILE AS $$
+  the_node text, the_writer uuid, the_group bigint, the_buckets smallint[], the_databases text[], the_epochs bigint[],
+  the_seqs bigint[], the_starts integer[], the_sizes integer[], the_bytes bytea
+) RETURNS integer[] LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  stored bigint;
+  the_fenced integer[] := '{}';
 BEGIN
-  PERFORM FROM svc.buckets b WHERE b.bucket = ANY (the_buckets) ORDER BY b.bucket FOR SHARE;
-  RETURN QUERY
-    WITH given AS (
-      SELECT g.* FROM unnest(the_buckets, the_databases, the_epochs, the_befores, the_seqs, the_starts, the_sizes)
-        WITH ORDINALITY AS g (bucket, database, epoch, before, seq, start, size, number)
-    ), fitting AS MATERIALIZED (
-      SELECT g.* FROM given g JOIN svc.buckets b ON b.bucket = g.bucket AND b.owner = the_node AND b.epoch = g.epoch
-      WHERE svc.head(g.bucket, g.database) = g.before
-    ), stored AS (
-      INSERT INTO svc.log (bucket, database, epoch, seq, frames)
-      SELECT f.bucket, f.database, f.epoch, f.seq, substring(the_bytes FROM f.start FOR f.size) FROM fitting f
-    )
-    SELECT f.number::integer FROM fitting f;
+  UPDATE svc.writers SET groups = the_group, fenced = '{}'
+    WHERE node = the_node AND writer = the_writer AND groups = the_group - 1;
+  IF NOT FOUND THEN
+    RETURN (SELECT CASE WHEN groups = the_group THEN fenced ELSE '{}' END FROM svc.writers
+      WHERE node = the_node AND writer = the_writer AND groups >= the_group);
+  END IF;
+  -- Sees each change of an owner that this group waited for.
+  INSERT INTO svc.log (bucket, database, epoch, seq, frames)
+    SELECT g.bucket, g.database, g.epoch, g.seq, substring(the_bytes FROM g.start FOR g.size)
+    FROM unnest(the_buckets, the_databases, the_epochs, the_seqs, the_starts, the_sizes) AS g (bucket, database, epoch, seq, start, size)
+    -- By the index, whatever is known of the table: not a join.
+    WHERE (SELECT b.epoch FROM svc.buckets b WHERE b.bucket = g.bucket AND b.owner = the_node) = g.epoch;
+  GET DIAGNOSTICS stored = ROW_COUNT;
+  IF stored < cardinality(the_buckets) THEN
+    SELECT array_agg(g.number) INTO the_fenced
+      FROM unnest(the_buckets, the_databases, the_epochs, the_seqs) WITH ORDINALITY AS g (bucket, database, epoch, seq, number)
+      WHERE NOT EXISTS (SELECT FROM svc.log l
+        WHERE l.bucket = g.bucket AND l.database = g.database AND l.epoch = g.epoch AND l.seq = g.seq);
+    UPDATE svc.writers SET fenced = the_fenced WHERE node = the_node;
+  END IF;
+  RETURN the_fenced;
 END
 $$;`;

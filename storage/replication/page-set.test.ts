@@ -2,7 +2,20 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { crc32 } from 'node:zlib';
-import { addPages, decodePages, encodeDeflated, encodePages, type PageSet, SET_BYTES, split } from './page-set.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { Random } from '../../testing/random.ts';
+import { KnownPages } from './known-pages.ts';
+import {
+  addPages,
+  decodePages,
+  encodeDeflated,
+  encodePages,
+  type Page,
+  type PageSet,
+  SET_BYTES,
+  split,
+  wholeSet,
+} from './page-set.ts';
 
 /** A page of `pageBytes` with text at its beginning and end, as pages of tables have. */
 function page(text: string, pageBytes = 4096): Uint8Array {
@@ -25,7 +38,7 @@ const SET: PageSet = {
 
 for (const [name, encode] of [['plain', encodePages] as const, ['deflated', encodeDeflated] as const]) {
   test(`a ${name} set is read as it was`, async () => {
-    const { pageBytes, size, pages } = decodePages(await encode(SET));
+    const { pageBytes, size, pages } = wholeSet(decodePages(await encode(SET)));
     assert.deepEqual([pageBytes, size, [...pages.keys()]], [4096, 9, [1, 3, 7, 9]]);
     for (const [number, bytes] of pages) assert.ok(Buffer.from(bytes).equals(SET.pages.get(number) as Uint8Array));
   });
@@ -51,7 +64,10 @@ test('a set that lies about its sizes is refused, with a right checksum too', ()
     [20, 3],
     [20, 0xffff_ffff],
     [24, 0], // number of the first page
-    [28, 4097], // its run of zeros
+    [28, 3], // its ranges
+    [28, 0x8000_0000],
+    [32, 0x0000_ffff], // the first of them
+    [32, 0x0fff_0002],
   ] as const) {
     const bytes = encodePages(SET);
     bytes.writeUInt32BE(value, at);
@@ -62,6 +78,63 @@ test('a set that lies about its sizes is refused, with a right checksum too', ()
 
 test('a page that is mostly zeros takes few bytes', () => {
   assert.ok(encodePages({ ...SET, pages: new Map([[1, page('a row')]]) }).length < 60);
+});
+
+test('of a page that the log knows only the changes are encoded, and they lead to the page', () => {
+  const random = new Random(7);
+  for (const pageBytes of [512, 4096, 65_536]) {
+    for (let n = 0; n < 600_000 / pageBytes; n++) {
+      const base = new Uint8Array(Array.from({ length: pageBytes }, () => random.pick([0, 0, 1, 255])));
+      const next = base.slice();
+      for (let left = random.between(0, 12); left > 0; left--) {
+        const at = random.between(0, pageBytes - 1);
+        next.fill(random.between(0, 255), at, at + random.pick([1, 5, 9, pageBytes]));
+      }
+      const known = new Map([[1, base]]);
+      const decoded = decodePages(encodePages({ pageBytes, size: 1, pages: new Map([[1, next]]) }, known));
+      assert.throws(() => wholeSet(decoded), { code: 'STORE_DAMAGED', message: /page 1 lacks the version/ });
+      const set: PageSet<Page> = { pageBytes, size: 1, pages: new Map([[1, base.slice()]]) };
+      // Twice does no harm.
+      for (const _ of [1, 2]) addPages(set, decoded);
+      assert.deepEqual(wholeSet(set).pages.get(1), next);
+    }
+  }
+  const row = page('a row');
+  const changed = encodePages({ ...SET, pages: new Map([[1, row]]) }, new Map([[1, page('a tow')]]));
+  assert.equal(changed.length, 24 + 8 + 2 * (4 + 4));
+});
+
+test('changes of changes are all of them, and those of another size of page are none', () => {
+  const [one, two, three] = [page('one'), page('two'), page('three')] as [Uint8Array, Uint8Array, Uint8Array];
+  const changes = (next: Uint8Array, base: Uint8Array) =>
+    decodePages(encodePages({ pageBytes: next.length, size: 1, pages: new Map([[1, next]]) }, new Map([[1, base]])));
+  const merged = changes(two, one);
+  addPages(merged, changes(three, two));
+  const set: PageSet<Page> = { pageBytes: 4096, size: 1, pages: new Map([[1, one.slice()]]) };
+  addPages(set, merged);
+  assert.deepEqual(Buffer.from(wholeSet(set).pages.get(1) as Uint8Array), three);
+  assert.deepEqual(
+    Buffer.from(wholeSet(changes(page('larger', 8192), one)).pages.get(1) as Uint8Array),
+    page('larger', 8192),
+  );
+});
+
+test('few pages are known, those that changed last, and none beyond the size', () => {
+  const known = new KnownPages();
+  const add = (size: number, ...numbers: number[]) =>
+    known.add({ pageBytes: 4096, size, pages: new Map(numbers.map((n) => [n, page(`${n}`)])) });
+  for (let n = 1; n <= 2 * LIMITS.logKnownPages; n++) add(100, n, 1);
+  assert.equal(known.pages.size, LIMITS.logKnownPages);
+  assert.ok(known.pages.has(1) && known.pages.has(2 * LIMITS.logKnownPages) && !known.pages.has(2));
+  // The log's version is another memory than that of the commit.
+  const later = page('later');
+  known.add({ pageBytes: 4096, size: 100, pages: new Map([[1, later]]) });
+  later.fill(0);
+  assert.deepEqual(Buffer.from(known.pages.get(1) as Uint8Array), page('later'));
+  add(30, 1);
+  assert.ok([...known.pages.keys()].every((number) => number <= 30));
+  add(100, ...Array.from({ length: LIMITS.logKnownPages + 1 }, (_, n) => n + 1));
+  assert.equal(known.pages.size, 0);
 });
 
 test('later pages replace earlier ones, and those beyond the size are dropped', () => {

@@ -2,22 +2,49 @@
  * Ships the commits of all databases of a writer to the log of pages, with one transaction under way: what is committed meanwhile is
  * collected and goes with the next one, of each page the last version.
  */
+
+import { bucketOf } from '../../protocol/buckets.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { PageLog } from './page-log.ts';
+import { KnownPages } from './known-pages.ts';
+import type { LogEnd } from './local-copy.ts';
+import type { Entry, PageLog } from './page-log.ts';
 import { addPages, checksumOf, encodePages, type PageSet, split } from './page-set.ts';
 import type { WalPlace } from './wal-pages.ts';
 
 /** Where a database stands in the log: its latest entry, and what is in the log of it since the last snapshot. */
 export type Position = {
   readonly database: string;
+  readonly bucket: number;
+  /** The writer of the node when the database was opened. */
+  readonly writer: string;
   readonly epoch: number;
   seq: number;
   /** Of the latest entry. */
   checksum: number;
   bytes: number;
   entries: number;
+  readonly known: KnownPages;
 };
+
+/** Of a database that was opened under this writer and epoch, when this was the end of its log. */
+export function positionAt(database: string, writer: string, epoch: number, end: LogEnd): Position {
+  const { seq, checksum, bytes, entries } = end;
+  return {
+    database,
+    bucket: bucketOf(database),
+    writer,
+    epoch,
+    seq,
+    checksum,
+    bytes,
+    entries,
+    known: new KnownPages(),
+  };
+}
+
+/** Where the log has nothing of a database. */
+export const NO_ENTRIES: LogEnd = { seq: 0, epoch: 0, checksum: 0, bytes: 0, entries: 0 };
 
 /** Hears that the log has a database up to a place in its own write-ahead log. Called before the promises resolve. */
 export type Shipped = (place: WalPlace) => void;
@@ -63,9 +90,7 @@ export class Shipper {
   async #run(): Promise<void> {
     while (this.#loads.size > 0) {
       const loads = this.#next();
-      const entries = loads.map(({ position: { database, epoch, seq }, pages }) => {
-        return { database, epoch, before: seq, sets: split(pages).map(encodePages) };
-      });
+      const entries = loads.map(entryOf);
       try {
         const outcomes = await this.#log.append(entries);
         this.counters.groups++;
@@ -113,6 +138,14 @@ export class Shipper {
     this.#loads.delete(position);
     for (const { reject } of [...waiting, ...later]) reject(error);
   }
+}
+
+function entryOf({ position, pages }: Load): Entry {
+  const { database, bucket, writer, epoch, seq, known } = position;
+  const sets = split(pages).map((set) => encodePages(set, known.pages));
+  // Where it does not become so, the position is of no use.
+  known.add(pages);
+  return { database, bucket, writer, epoch, seq: seq + 1, sets };
 }
 
 function lost(database: string): SvcError {

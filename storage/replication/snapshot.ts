@@ -5,7 +5,7 @@
 import { bucketOf } from '../../protocol/buckets.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Database, Session } from '../cluster/database.ts';
-import { addPages, checksumOf, decodePages, dropBeyond, encodeDeflated, type PageSet } from './page-set.ts';
+import { addPages, checksumOf, decodePages, encodeDeflated, type Page, type PageSet, wholeSet } from './page-set.ts';
 
 /** An entry's seq, with what tells it from another one of that seq: after the database was removed and made again, say. */
 export type Head = { seq: number; epoch: number; checksum: number };
@@ -40,7 +40,7 @@ export async function entryAt(session: Session, database: string, seq: number): 
 }
 
 /** All pages of the snapshot. */
-export async function* snapshotPages(session: Session, database: string): AsyncGenerator<PageSet> {
+export async function* snapshotPages(session: Session, database: string): AsyncGenerator<PageSet<Page>> {
   for (let piece = -1; ; ) {
     const rows = await session.rows<SnapshotRow>(
       `SELECT piece, pages FROM svc.snapshots WHERE bucket = $1 AND database = $2 AND piece > $3 ORDER BY piece LIMIT ${PIECES}`,
@@ -57,7 +57,7 @@ export async function* logAfter(
   session: Session,
   database: string,
   after: number,
-): AsyncGenerator<{ head: Head; bytes: number; set: PageSet }> {
+): AsyncGenerator<{ head: Head; bytes: number; set: PageSet<Page> }> {
   for (let seq = after; ; ) {
     const rows = await session.rows<LogRow>(
       `SELECT seq, epoch, frames FROM (
@@ -101,7 +101,7 @@ async function foldIn(session: Session, database: string): Promise<{ bytes: numb
   const bucket = bucketOf(database);
   const before = await snapshotHead(session, database);
   const taken = { bytes: 0, entries: 0 };
-  const merged: PageSet = { pageBytes: 0, size: 0, pages: new Map() };
+  const merged: PageSet<Page> = { pageBytes: 0, size: 0, pages: new Map() };
   let head: Head | null = null;
   for await (const entry of logAfter(session, database, before?.seq ?? 0)) {
     addPages(merged, entry.set);
@@ -130,8 +130,8 @@ function pieceOf(page: number): number {
 }
 
 /** The pages of each piece; piece 0 is always there. */
-function inPieces({ pageBytes, size, pages }: PageSet): Map<number, PageSet> {
-  const pieces = new Map<number, PageSet>([[0, { pageBytes, size, pages: new Map() }]]);
+function inPieces({ pageBytes, size, pages }: PageSet<Page>): Map<number, PageSet<Page>> {
+  const pieces = new Map<number, PageSet<Page>>([[0, { pageBytes, size, pages: new Map() }]]);
   for (const [number, page] of pages) {
     const piece = pieceOf(number);
     let set = pieces.get(piece);
@@ -148,7 +148,7 @@ async function storePiece(
   session: Session,
   database: string,
   piece: number,
-  changed: PageSet,
+  changed: PageSet<Page>,
   { seq, epoch, checksum }: Head,
 ): Promise<void> {
   const bucket = bucketOf(database);
@@ -156,12 +156,12 @@ async function storePiece(
     'SELECT pages FROM svc.snapshots WHERE bucket = $1 AND database = $2 AND piece = $3',
     [bucket, database, piece],
   );
-  const whole: PageSet = rows[0] === undefined ? { ...changed, pages: new Map() } : decodePages(rows[0].pages);
-  addPages(whole, changed);
-  dropBeyond(whole);
+  const piecePages: PageSet<Page> =
+    rows[0] === undefined ? { ...changed, pages: new Map() } : decodePages(rows[0].pages);
+  addPages(piecePages, changed);
   await session.rows(
     `INSERT INTO svc.snapshots (bucket, database, piece, seq, epoch, checksum, pages) VALUES ($1, $2, $3, $4, $5, $6, $7)
      ON CONFLICT (bucket, database, piece) DO UPDATE SET seq = $4, epoch = $5, checksum = $6, pages = $7`,
-    [bucket, database, piece, seq, epoch, checksum, await encodeDeflated(whole)],
+    [bucket, database, piece, seq, epoch, checksum, await encodeDeflated(wholeSet(piecePages))],
   );
 }

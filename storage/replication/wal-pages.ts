@@ -69,7 +69,7 @@ export class WalPages {
   #bytesOf(from: number, to: number, pageBytes: number): Buffer {
     const frameBytes = FRAME_HEADER_BYTES + pageBytes;
     if (to === from) return Buffer.alloc(0);
-    const bytes = Buffer.allocUnsafeSlow((to - from) * frameBytes);
+    const bytes = memory((to - from) * frameBytes);
     if (this.#handle >= 0 && fstatSync(this.#handle).nlink === 0) this.close();
     if (this.#handle < 0) this.#handle = openSync(this.#file, 'r');
     const at = LOG_HEADER_BYTES + from * frameBytes;
@@ -82,6 +82,19 @@ export class WalPages {
     if (this.#handle >= 0) closeSync(this.#handle);
     this.#handle = -1;
   }
+}
+
+const SLAB_BYTES = 1024 * 1024;
+let slab = Buffer.alloc(0);
+let used = 0;
+
+/** Of a larger piece, as commits of a page or two are many; on a border of eight bytes. */
+function memory(bytes: number): Buffer {
+  if (bytes > SLAB_BYTES / 16) return Buffer.allocUnsafeSlow(bytes);
+  if (used + bytes > slab.length) [slab, used] = [Buffer.allocUnsafeSlow(SLAB_BYTES), 0];
+  const at = used;
+  used += (bytes + 7) & ~7;
+  return slab.subarray(at, at + bytes);
 }
 
 /**

@@ -34,7 +34,8 @@ const NODES = `
 // The row of another run of the node is taken when its lease has ended, or when this run knows that it is over. Rows that
 // nobody will need go at this occasion.
 const JOIN = `
-  WITH old AS (DELETE FROM svc.nodes WHERE name <> $1 AND lease_until < clock_timestamp() - interval '${LIMITS.nodeKeptMs} milliseconds'),
+  WITH old AS (DELETE FROM svc.nodes WHERE name <> $1 AND lease_until < clock_timestamp() - interval '${LIMITS.nodeKeptMs} milliseconds' RETURNING name),
+  writers AS (DELETE FROM svc.writers WHERE node IN (SELECT name FROM old)),
   joined AS (
     INSERT INTO svc.nodes AS n (name, instance, address, version, lease_until, started)
     VALUES ($1, $2, $3, $4, ${LEASE}, clock_timestamp())

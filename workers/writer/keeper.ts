@@ -11,7 +11,7 @@ import { dropCopy, openCopy } from '../../storage/replication/local-copy.ts';
 import { MarkWriter } from '../../storage/replication/mark.ts';
 import { PageLog } from '../../storage/replication/page-log.ts';
 import type { PageSet } from '../../storage/replication/page-set.ts';
-import { type Position, Shipper } from '../../storage/replication/shipper.ts';
+import { type Position, positionAt, Shipper } from '../../storage/replication/shipper.ts';
 import { fold } from '../../storage/replication/snapshot.ts';
 import { NO_LOG, WalPages } from '../../storage/replication/wal-pages.ts';
 import { pageBytesOf } from '../../storage/wal-format.ts';
@@ -26,6 +26,7 @@ export class Keeper {
   readonly #node: string;
   /** For opening databases, several at a time, and for folding their logs. */
   readonly #reading: Database;
+  readonly #log: PageLog;
   readonly #shipper: Shipper;
   #epochs: ReadonlyMap<number, number> = new Map();
 
@@ -35,7 +36,8 @@ export class Keeper {
     this.#node = node;
     this.#reading = new Database(urls, { connections: LIMITS.logReaders, answerMs });
     // Of its own: commits wait for nobody.
-    this.#shipper = new Shipper(new PageLog(new Database(urls, { connections: 1, answerMs }), node));
+    this.#log = new PageLog(new Database(urls, { connections: 1, answerMs }), node);
+    this.#shipper = new Shipper(this.#log);
   }
 
   /** The buckets that this node owns from now on, all of them. Answers those that it owned before, and not any more in that epoch. */
@@ -54,11 +56,11 @@ export class Keeper {
   async open(database: string, file: string): Promise<KeptDatabase> {
     const epoch = this.epochOf(database);
     if (epoch === undefined) throw notOurs(database);
+    const writer = await this.#log.begin();
     const { end } = await openCopy(this.#reading, database, file).catch((error: unknown) => {
       throw error instanceof SvcError ? error : failed(`This node cannot make its copy of ${database}`, error);
     });
-    const { seq, checksum, bytes, entries } = end;
-    const position: Position = { database, epoch, seq, checksum, bytes, entries };
+    const position = positionAt(database, writer, epoch, end);
     return new KeptDatabase(file, position, this.#shipper, () => this.#fold(position));
   }
 
