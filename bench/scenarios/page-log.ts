@@ -5,7 +5,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { Database } from '../../storage/cluster/database.ts';
 import { prepareTables } from '../../storage/cluster/tables.ts';
 import { PageLog } from '../../storage/replication/page-log.ts';
-import { Shipper } from '../../storage/replication/shipper.ts';
+import { NO_ENTRIES, positionAt, Shipper } from '../../storage/replication/shipper.ts';
 import { WalPages } from '../../storage/replication/wal-pages.ts';
 import { openSqlite } from '../../storage/sqlite.ts';
 import { WalIndex } from '../../storage/wal-index.ts';
@@ -46,9 +46,13 @@ async function run(context: Context): Promise<Finding[]> {
   try {
     await Promise.all(connections.map((client) => client.connect()));
     await prepare(db);
+    const writer = await log.begin();
     const shippers = { one: new Shipper(log), many: new Shipper(log) };
-    const one = new App(context.newFolder(), 'one', shippers.one);
-    const many = Array.from({ length: CLIENTS }, (_, n) => new App(context.newFolder(), `app-${n}`, shippers.many));
+    const one = new App(context.newFolder(), 'one', shippers.one, writer);
+    const many = Array.from(
+      { length: CLIENTS },
+      (_, n) => new App(context.newFolder(), `app-${n}`, shippers.many, writer),
+    );
     const contenders: Contender[] = [
       { name: 'log, one app', write: () => one.write() },
       { name: `log, ${CLIENTS} apps`, write: (client) => (many[client] as App).write() },
@@ -138,6 +142,17 @@ async function load(write: Write, clients: number, ms: number): Promise<{ rate: 
   return { rate: (took.length / (performance.now() - begunAt)) * 1000, p50: median(took) };
 }
 
+const turns: App[] = [];
+
+/** Between two commits answers come in, as in the writer. */
+function takeTurn(app: App): void {
+  const next = (): void => {
+    turns.shift()?.commit();
+    if (turns.length > 0) setImmediate(next);
+  };
+  if (turns.push(app) === 1) setImmediate(next);
+}
+
 /** One app's database, written by group commit as the writer does it, without the writer's process and its sockets. */
 class App {
   writes = 0;
@@ -149,7 +164,7 @@ class App {
   readonly #position;
   #waiting: { resolve(): void; reject(error: unknown): void }[] = [];
 
-  constructor(folder: string, name: string, shipper: Shipper) {
+  constructor(folder: string, name: string, shipper: Shipper, writer: string) {
     this.#shipper = shipper;
     const file = join(folder, 'data.sqlite');
     this.#db = openSqlite(file);
@@ -159,16 +174,16 @@ class App {
     this.#insert = this.#db.prepare('INSERT INTO notes (title, body) VALUES (?, ?)');
     this.#index = new WalIndex(file);
     this.#pages = new WalPages(file);
-    this.#position = { database: name, epoch: 1, seq: 0, checksum: 0, bytes: 0, entries: 0 };
+    this.#position = positionAt(name, writer, 1, NO_ENTRIES);
   }
 
   write(): Promise<void> {
     return new Promise((resolve, reject) => {
-      if (this.#waiting.push({ resolve, reject }) === 1) setImmediate(() => this.#commit());
+      if (this.#waiting.push({ resolve, reject }) === 1) takeTurn(this);
     });
   }
 
-  #commit(): void {
+  commit(): void {
     const group = this.#waiting;
     this.#waiting = [];
     this.#db.exec('BEGIN IMMEDIATE');

@@ -82,7 +82,8 @@ class Writer {
         },
       },
       pulse: this.#pulse,
-      open: (file, migrated) => Database.open(file, bootstrap.durability, migrated),
+      // What a crash takes of the disk is in the log of pages; a sync before and after each checkpoint keeps the file itself sound.
+      open: (file, migrated) => Database.open(file, this.#keeper === null ? bootstrap.durability : 'normal', migrated),
       migrate: (file, files, backupTo) => this.#threads.migrate(file, files, backupTo),
       checkpoint: (file) => this.#threads.checkpoint(file),
       committed: (name, { before, after, tables }) => {
