@@ -172,6 +172,10 @@ export const ERROR_CODES = {
     status: 503,
     when: 'In a cluster, the shared database does not answer, or no node can be reached that has this data now.',
   },
+  NOT_IN_CLUSTER: {
+    status: 409,
+    when: 'This is about all apps in one piece, and in a cluster each node has some; the message says what to do instead.',
+  },
   QUOTA_EXCEEDED: {
     status: 507,
     when: 'The files of the app would be over `blobQuotaMb` of its manifest, or over 100,000; nothing was stored.',

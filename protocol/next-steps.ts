@@ -106,5 +106,6 @@ export const NEXT_STEPS: Readonly<Record<ErrorCode, string>> = {
   STORAGE_FULL: 'Free some space on the disk of the data directory, then try again. How much is free: `svc doctor`.',
   STORAGE_UNAVAILABLE:
     'Try again, with the same idempotency key, after the time that `Retry-After` names. If it goes on, look at the nodes and at their PostgreSQL.',
+  NOT_IN_CLUSTER: 'Do that, or ask for one app at a time.',
   QUOTA_EXCEEDED: 'Delete files that the app no longer needs, or raise `blobQuotaMb` in its `app.json`.',
 };

@@ -207,6 +207,7 @@ const ELSEWHERE: Partial<Record<ErrorCode, string>> = {
   DATA_FORMAT: 'test/data-format.e2e.test.ts',
   STORAGE_FULL: 'test/disk.e2e.test.ts',
   STORAGE_UNAVAILABLE: 'supervisor/cluster/calls/calls.test.ts',
+  NOT_IN_CLUSTER: 'supervisor/cluster/calls/all-nodes.test.ts',
 };
 
 /** What is wrong with one value, file or field says which. */

@@ -264,7 +264,12 @@ export const provisionWebhooks = row({
     },
   ),
   answer: { json: object({ webhooks: WEBHOOKS }) },
-  errors: { ...KNOWN, STORAGE_FULL: '', BAD_REQUEST: 'the automation has no webhook' },
+  errors: {
+    ...KNOWN,
+    STORAGE_FULL: '',
+    BAD_REQUEST: 'the automation has no webhook',
+    NOT_IN_CLUSTER: 'without `app` and `ref`',
+  },
   example: {
     webhooks: [
       {

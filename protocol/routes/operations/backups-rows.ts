@@ -90,7 +90,7 @@ export const sendBackup = row({
   title: 'Make and send a backup',
   does: 'Makes a backup, then sends it. One is made at a time.',
   answer: { media: 'application/gzip', says: 'Its length is announced.' },
-  errors: { CONFLICT: '', STORAGE_FULL: '', BACKUP_TOO_LARGE: '' },
+  errors: { CONFLICT: '', STORAGE_FULL: '', BACKUP_TOO_LARGE: '', NOT_IN_CLUSTER: '' },
 });
 
 export const showBackups = row({
@@ -111,7 +111,7 @@ export const setBackups = row({
   does: 'Sets the schedule.',
   body: BACKUP_SCHEDULE,
   answer: { json: BACKUP_STATUS },
-  errors: { ...CONFIGURED, BACKUP_FOLDER: '', STORAGE_FULL: '' },
+  errors: { ...CONFIGURED, BACKUP_FOLDER: '', STORAGE_FULL: '', NOT_IN_CLUSTER: '' },
   example: BACKUP_STATUS_EXAMPLE,
 });
 
@@ -143,7 +143,7 @@ export const makeBackupFile = row({
   title: 'Make a kept backup now',
   does: `Begins a backup, as the schedule would. Without a schedule it is kept in \`backups\` of the data directory, with the newest ${DEFAULTS.backups.keep}.`,
   answer: { status: 202, json: BACKUP_STATUS, says: 'It is made and verified once `running` is false.' },
-  errors: { CONFLICT: 'another is being made' },
+  errors: { CONFLICT: 'another is being made', NOT_IN_CLUSTER: '' },
   example: { ...BACKUP_STATUS_EXAMPLE, running: true },
 });
 

@@ -14,7 +14,7 @@ export const exportCode = row({
   title: 'Export the code',
   does: 'Sends a git bundle of `main` and every tag.',
   answer: { media: BUNDLE, says: 'Its length is announced.' },
-  errors: { NO_GIT_STORE: '', STORE_DAMAGED: '', STORAGE_FULL: '' },
+  errors: { NO_GIT_STORE: '', STORE_DAMAGED: '', STORAGE_FULL: '', NOT_IN_CLUSTER: '' },
 });
 
 export const importCode = row({
@@ -48,6 +48,7 @@ export const importCode = row({
     BACKUP_TOO_LARGE: '',
     RESTORE_TARGET: 'the gateway has apps',
     STORAGE_FULL: 'nothing is live, and the same file can be sent again',
+    NOT_IN_CLUSTER: '',
   },
   example: {
     main: 'f3a1c0d94b7e52865d0f1c3ab9e7d24c6b801e57',
