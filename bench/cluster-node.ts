@@ -29,8 +29,16 @@ const owners = new Owners(owner === null ? 'owner' : 'other', {
 const gateway = owner === null ? await started(built, options) : null;
 const next: ExchangeHandler =
   gateway?.exchangeHandler ?? ((exchange) => exchange.send(500, {}, 'This node owns nothing.'));
-const log = pino({ enabled: false });
-const calls = new Calls({ owners, secret: 'bench', places: null, store: async () => {}, next, log });
+const calls = new Calls({
+  owners,
+  secret: 'bench',
+  places: null,
+  store: async () => {},
+  next,
+  nodes: () => [],
+  locate: () => null,
+  log: pino({ enabled: false }),
+});
 const { edge } = openEdge(kind as EdgeKind, { handler: calls.handle, onFault: (error) => console.error(error) });
 process.stdout.write(`${JSON.stringify({ port: await edge.listen('127.0.0.1', 0) })}\n`);
 

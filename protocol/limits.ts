@@ -111,6 +111,10 @@ export const LIMITS = {
   nodeConnections: 256, // unused connections to one node that are kept
   nodeCallBytes: 1 * MiB, // what a node asks another one for itself
   nodeCallMs: 6 * SECOND, // until it is answered: longer than a write waits for the database of the cluster
+  nodePartMs: 10 * SECOND, // until a node has answered what all nodes are asked
+  nodesWholeMs: 6 * SECOND, // that the nodes are asked again while a bucket moves: longer than a take-over
+  nodesAgainMs: 100, // between two such times
+  webhooksFound: 10_000, // addresses of webhooks of which a node remembers the app
 
   toolTimeoutMs: 600 * SECOND,
   inputIssues: 20, // issues listed in an `INVALID_INPUT` answer

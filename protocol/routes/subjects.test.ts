@@ -17,6 +17,12 @@ function namesOf(subject: Subject): string[] {
   return [...SUBJECTS].flatMap(([each, of]) => (of === subject ? [nameOf(each)] : [])).sort();
 }
 
+function namesLike({ of }: { of: string }): string[] {
+  return [...SUBJECTS]
+    .flatMap(([each, about]) => (typeof about === 'object' && about.of === of ? nameOf(each) : []))
+    .sort();
+}
+
 test('every route has a subject', () => {
   for (const { rows } of RESOURCES)
     for (const each of rows) assert.ok(SUBJECTS.get(each) !== undefined, `${nameOf(each)} has no subject`);
@@ -81,30 +87,22 @@ test('people, sign-ins, tokens and shares are data of the gateway', () => {
     assert.equal(subjectOf(name), 'gateway', name);
 });
 
-test('these need an answer of all nodes, and these a look at who has the one thing', () => {
-  assert.deepEqual(namesOf('every'), [
-    'DELETE /svc/_backups',
-    'GET /svc/_apps',
-    'GET /svc/_backups',
-    'GET /svc/_backups/files',
-    'GET /svc/_insights',
-    'GET /svc/_sessions',
-    'GET /svc/_trash',
-    'POST /svc/_backup',
-    'POST /svc/_backups/files',
-    'POST /svc/_backups/files/:name/verify',
-    'POST /svc/_code/export',
-    'POST /svc/_code/import',
-    'PUT /svc/_backups',
-  ]);
-  assert.deepEqual(namesOf('found'), [
-    'DELETE /svc/_trash/:id',
+test('these need an answer of all nodes, these a look at who has the one thing, and these no node can do', () => {
+  assert.deepEqual(namesOf('every'), ['GET /svc/_apps', 'GET /svc/_insights', 'GET /svc/_sessions', 'GET /svc/_trash']);
+  assert.deepEqual(namesLike({ of: 'run' }), [
     'GET /svc/_runs/:runId',
     'GET /svc/_runs/:runId/events',
     'GET /svc/_runs/:runId/nodes',
-    'POST /_svc-hook/*',
     'POST /svc/_runs/:runId/cancel',
     'POST /svc/_runs/:runId/pin',
-    'POST /svc/_trash/:id/restore',
+  ]);
+  assert.deepEqual(namesLike({ of: 'webhook' }), ['POST /_svc-hook/*']);
+  assert.deepEqual(namesLike({ of: 'trashed' }), ['DELETE /svc/_trash/:id', 'POST /svc/_trash/:id/restore']);
+  assert.deepEqual(namesLike({ of: 'whole' }), [
+    'POST /svc/_backup',
+    'POST /svc/_backups/files',
+    'POST /svc/_code/export',
+    'POST /svc/_code/import',
+    'PUT /svc/_backups',
   ]);
 });

@@ -20,20 +20,24 @@ import { RESOURCES } from './resources.ts';
 import type { Resource, RouteRow } from './row.ts';
 
 /**
- * - An app or a workspace: of the id that the request has as `name`. In a member or parameter `ref` it is `<app>/<automation>`.
- *   `without` is the subject where the request has none.
+ * - An app or a workspace: of the id that the request has as `name`. In a member or parameter `ref` it is `<app>/<automation>`; what is
+ *   `trashed` has the name of an app in its own. `without` is the subject where the request has none.
+ * - A run, or the address of a webhook, which the path has as `name`: the node that has it knows of which app.
  * - `gateway`: the data of the gateway itself, which is in the bucket of its identity database.
  * - `any`: nobody's data. The node that is asked answers.
- * - `found`: one app, which the request does not name. Who knows all runs, addresses of webhooks and trash knows which.
- * - `every`: the apps of all nodes.
+ * - `message`: what a message of MCP is about, which its body says, else the data of the gateway.
+ * - `every`: the apps of all nodes. Their answers are put together.
+ * - The apps of all nodes in one piece, which no node can give or take; `instead` says what to do.
  */
-export type Subject = NamedSubject | 'gateway' | 'any' | 'found' | 'every';
+export type Subject = NamedSubject | FoundSubject | WholeSubject | 'gateway' | 'any' | 'message' | 'every';
 export type NamedSubject = {
-  readonly of: 'app' | 'workspace';
+  readonly of: 'app' | 'workspace' | 'trashed';
   readonly in: 'path' | 'query' | 'body';
   readonly name: string;
   readonly without: Subject;
 };
+export type FoundSubject = { readonly of: 'run' | 'webhook'; readonly in: 'path'; readonly name: string };
+export type WholeSubject = { readonly of: 'whole'; readonly instead: string };
 
 /** All of their rows are about the identity database. */
 const OF_GATEWAY: ReadonlySet<Resource> = new Set<Resource>([
@@ -55,6 +59,17 @@ const OF_GATEWAY: ReadonlySet<Resource> = new Set<Resource>([
 /** Their calls change databases only. What a handler keeps in files of its app is stored where it is kept. */
 const IN_DATABASES: ReadonlySet<Resource> = new Set<Resource>([MCP, TOOLS]);
 
+const RUN: FoundSubject = { of: 'run', in: 'path', name: 'runId' };
+const CODE: WholeSubject = {
+  of: 'whole',
+  instead: 'take and bring apps one at a time: svc pull <app>, svc push <dir>',
+};
+const BACKUP: WholeSubject = {
+  of: 'whole',
+  instead: 'back up the PostgreSQL database of the cluster, which has all of them',
+};
+const TRASHED: NamedSubject = { of: 'trashed', in: 'path', name: 'id', without: 'any' };
+
 /** The rows whose subject does not follow from what they take. */
 const EXCEPTIONS: Readonly<Record<string, Subject>> = {
   // Each node says how it is itself.
@@ -72,30 +87,38 @@ const EXCEPTIONS: Readonly<Record<string, Subject>> = {
   'GET /_svc-user/prefs': 'gateway',
   'PUT /_svc-user/prefs': 'gateway',
   // A session of MCP stays at one node, and calls tools of any app.
-  'POST /svc/_mcp': 'gateway',
-  'GET /svc/_mcp': 'gateway',
-  'DELETE /svc/_mcp': 'gateway',
-  'POST /_svc-hook/*': 'found',
-  'POST /svc/_trash/:id/restore': 'found',
-  'DELETE /svc/_trash/:id': 'found',
-  'GET /svc/_runs/:runId': 'found',
-  'GET /svc/_runs/:runId/nodes': 'found',
-  'GET /svc/_runs/:runId/events': 'found',
-  'POST /svc/_runs/:runId/pin': 'found',
-  'POST /svc/_runs/:runId/cancel': 'found',
+  'POST /svc/_mcp': 'message',
+  'GET /svc/_mcp': 'message',
+  'DELETE /svc/_mcp': 'message',
+  'POST /_svc-hook/*': { of: 'webhook', in: 'path', name: '*' },
+  'POST /svc/_trash/:id/restore': TRASHED,
+  'DELETE /svc/_trash/:id': TRASHED,
+  'GET /svc/_runs/:runId': RUN,
+  'GET /svc/_runs/:runId/nodes': RUN,
+  'GET /svc/_runs/:runId/events': RUN,
+  'POST /svc/_runs/:runId/pin': RUN,
+  'POST /svc/_runs/:runId/cancel': RUN,
   'GET /svc/_apps': 'every',
   'GET /svc/_trash': 'every',
   'GET /svc/_sessions': 'every',
   'GET /svc/_insights': 'every',
-  'POST /svc/_code/export': 'every',
-  'POST /svc/_code/import': 'every',
-  'POST /svc/_backup': 'every',
-  'GET /svc/_backups': 'every',
-  'PUT /svc/_backups': 'every',
-  'DELETE /svc/_backups': 'every',
-  'GET /svc/_backups/files': 'every',
-  'POST /svc/_backups/files': 'every',
-  'POST /svc/_backups/files/:name/verify': 'every',
+  // The secrets that it answers are shown once: what one node created must not be lost with the answer of another.
+  'POST /svc/_automations/_provision': {
+    of: 'app',
+    in: 'body',
+    name: 'app',
+    without: { of: 'app', in: 'body', name: 'ref', without: { of: 'whole', instead: 'name one in "app"' } },
+  },
+  'POST /svc/_code/export': CODE,
+  'POST /svc/_code/import': CODE,
+  'POST /svc/_backup': BACKUP,
+  'PUT /svc/_backups': BACKUP,
+  'POST /svc/_backups/files': BACKUP,
+  // What is on the disk of the node.
+  'GET /svc/_backups': 'any',
+  'DELETE /svc/_backups': 'any',
+  'GET /svc/_backups/files': 'any',
+  'POST /svc/_backups/files/:name/verify': 'any',
   // The id may be left to the gateway.
   'POST /svc/_apps/_clone': { of: 'app', in: 'body', name: 'id', without: 'any' },
   'POST /svc/_sessions': { of: 'workspace', in: 'body', name: 'sessionId', without: 'any' },

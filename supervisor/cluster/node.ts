@@ -20,11 +20,14 @@ import { type ExchangeHandler, sendError } from '../edge/edge.ts';
 import type { Places } from '../http/access/places.ts';
 import type { IdentityClient } from '../people/identity-db.ts';
 import type { PageLog } from '../tree/specifications.ts';
+import type { Services } from '../services.ts';
 import { Calls } from './calls/calls.ts';
+import type { Locate } from './calls/finder.ts';
 import { Owners } from './calls/owners.ts';
 import { Directory, type Epoch } from './directory.ts';
 import { ClusterIdentity, IDENTITY_BUCKET, IDENTITY_DATABASE } from './identity/cluster-identity.ts';
 import { shareKeys } from './keys.ts';
+import { locator } from './locator.ts';
 import { Membership } from './membership.ts';
 import type { ClusterSettings } from './settings.ts';
 import { checkStart } from './start-checks.ts';
@@ -75,6 +78,7 @@ export class ClusterNode {
   readonly #calls: Calls;
   #identity: ClusterIdentity | null = null;
   #owning: Promise<void> | null = null;
+  #locate: Locate = () => null;
   #next: ExchangeHandler = (exchange) => sendError(exchange, movedError());
   #serving: Serving | null = null;
   #stopped: Promise<void> | null = null;
@@ -111,6 +115,8 @@ export class ClusterNode {
       store: (files) => this.store(files),
       before: () => this.#identity?.check(),
       next: (exchange) => this.#next(exchange),
+      nodes: () => this.#addresses,
+      locate: (...asked) => this.#locate(...asked),
       log,
     });
   }
@@ -145,13 +151,15 @@ export class ClusterNode {
       .on('owned', (buckets) => this.#take(buckets))
       .on('lost', (buckets) => {
         for (const bucket of buckets) void this.#leave(bucket, true);
-      });
+      })
+      .on('nodes', () => this.#calls.nodesAre(this.#addresses));
     await this.#membership.start();
     await Promise.all(this.#turns.values());
   }
 
   /** Answers with `next` what is this node's, and has others answer the rest. */
-  handler(next: ExchangeHandler): ExchangeHandler {
+  handler(services: Pick<Services, 'access' | 'automations'>, next: ExchangeHandler): ExchangeHandler {
+    this.#locate = locator(services);
     this.#next = next;
     return this.#calls.handle;
   }
@@ -198,6 +206,11 @@ export class ClusterNode {
   async close(): Promise<void> {
     await this.#ofFiles.close();
     await this.#database.close();
+  }
+
+  /** Of the nodes whose leases have not ended. */
+  get #addresses(): string[] {
+    return this.#membership.nodes.filter(({ isLive }) => isLive).map(({ address }) => address);
   }
 
   #take(buckets: readonly Epoch[]): void {

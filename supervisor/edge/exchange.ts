@@ -356,7 +356,7 @@ export abstract class BaseExchange {
   }
 
   addHeaders(headers: ResponseHeaders): void {
-    this.#added = headers;
+    this.#added = this.#added === null ? headers : { ...this.#added, ...headers };
   }
 
   send(status: number, headers: ResponseHeaders, body: string | Buffer, constant?: ConstantHeaders): void {

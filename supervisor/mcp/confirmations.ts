@@ -3,6 +3,7 @@
  * call, those of 2026 a result that asks them to call again with the answer (specification, "Confirmations").
  */
 import { hash, randomUUID } from 'node:crypto';
+import { bucketOf } from '../../protocol/buckets.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isRecord } from '../../protocol/shapes/shape.ts';
@@ -48,7 +49,8 @@ export class Confirmations {
   /** Asks in the stream of a call, to which `tell` writes. */
   byRequest(asker: Asker, tell: (message: object) => void): Confirm {
     return async (asked, signal) => {
-      const id = randomUUID();
+      // In a cluster the answer is sent to the node that has the app, where the question is open.
+      const id = `${bucketOf(asked.app)}.${randomUUID()}`;
       const answer = await new Promise<Answer>((resolve) => {
         const timer = setTimeout(resolve, LIMITS.permissionMs, 'none').unref();
         const settle = (answered: Answer): void => {

@@ -2,79 +2,42 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { type ClientRequest, type IncomingMessage, type OutgoingHttpHeaders, request } from 'node:http';
 import { type AddressInfo, createServer } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
-import { setImmediate as nextTurn } from 'node:timers/promises';
-import { pino } from 'pino';
 import { bucketOf } from '../../../protocol/buckets.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { bareAddress } from '../../../protocol/rules/ip-addresses.ts';
-import { EDGES } from '../../../testing/edges.ts';
+import {
+  APP,
+  begun,
+  bodyOf,
+  call,
+  codeOf,
+  HOST,
+  open,
+  PAIRS,
+  PATH,
+  QUIET,
+  SECRET,
+  type Sent,
+  settled,
+  signal,
+  startNode,
+  type TestNode,
+} from '../../../testing/cluster-nodes.ts';
 import { inTime } from '../../../testing/waiting.ts';
-import { resolveConfig } from '../../config.ts';
-import { type Edge, type Exchange, type ExchangeHandler, type ResponseStream, sendError } from '../../edge/edge.ts';
-import { type EdgeKind, openEdge } from '../../edge/open-edge.ts';
-import { Places } from '../../http/access/places.ts';
+import { type Exchange, type ExchangeHandler, type ResponseStream, sendError } from '../../edge/edge.ts';
+import type { EdgeKind } from '../../edge/open-edge.ts';
 import { sendStream } from '../../http/send-stream.ts';
-import { Calls } from './calls.ts';
-import { type Owner, Owners } from './owners.ts';
 import { FORWARDED, OWNER, Proofs } from './proofs.ts';
 
-const SECRET = 'the secret of this cluster';
-const HOST = 'svc.localhost:8787';
-const APP = 'notes';
 const BUCKET = bucketOf(APP);
-const PATH = `/svc/${APP}/_blobs`;
 const MiB = 1024 * 1024;
 const LARGE = Buffer.alloc(50 * MiB);
 for (let at = 0; at < LARGE.length; at += 4) LARGE.writeUInt32LE(at, at);
 /** More than the system keeps of two connections, and what two nodes may hold. */
 const SLOW_BYTES = 192 * MiB;
 const HELD_BYTES = 64 * MiB;
-const QUIET = pino({ enabled: false });
-
-type TestNode = {
-  name: string;
-  port: number;
-  address: string;
-  owners: Owners;
-  /** What the directory says. */
-  known: Map<number, Owner>;
-  calls: Calls;
-  edge: Edge;
-  served: number;
-};
-
-async function startNode(t: TestContext, name: string, kind: EdgeKind, next: ExchangeHandler): Promise<TestNode> {
-  const known = new Map<number, Owner>();
-  const owners = new Owners(name, {
-    ownerOf: (bucket) => known.get(bucket),
-    isServed: (bucket) => known.get(bucket)?.node === name,
-  });
-  const calls = new Calls({
-    owners,
-    secret: SECRET,
-    places: new Places(resolveConfig('/data')),
-    store: async () => {},
-    log: QUIET,
-    next: (exchange) => {
-      node.served++;
-      next(exchange);
-    },
-  });
-  const { edge } = openEdge(kind, {
-    handler: calls.handle,
-    onFault: (error) => t.diagnostic(`${name} failed: ${(error as Error).stack}`),
-  });
-  const port = await edge.listen('127.0.0.1', 0);
-  const node: TestNode = { name, port, address: `http://127.0.0.1:${port}`, owners, known, calls, edge, served: 0 };
-  t.after(async () => {
-    calls.close();
-    await edge.close();
-  });
-  return node;
-}
 
 /** Tells nodes that one of them owns the bucket of the app. */
 function tell(nodes: TestNode[], { name, address }: TestNode, epoch = 1): void {
@@ -83,64 +46,14 @@ function tell(nodes: TestNode[], { name, address }: TestNode, epoch = 1): void {
 
 /** The node that is asked, and the owner, which answers with `next`. */
 async function pair(t: TestContext, [first, second]: [EdgeKind, EdgeKind], next: ExchangeHandler) {
-  const asked = await startNode(t, 'asked', first, () => assert.fail('The node that is asked owns nothing.'));
-  const owner = await startNode(t, 'owner', second, next);
+  const asked = await startNode(t, {
+    name: 'asked',
+    kind: first,
+    next: () => assert.fail('The node that is asked owns nothing.'),
+  });
+  const owner = await startNode(t, { name: 'owner', kind: second, next: next });
   tell([asked, owner], owner);
   return { asked, owner };
-}
-
-type Sent = { method?: string; path?: string; headers?: OutgoingHttpHeaders; body?: string | Buffer; from?: string };
-type Got = { status: number; headers: IncomingMessage['headers']; body: Buffer };
-
-function open(port: number, { method = 'GET', path = PATH, headers = {}, from }: Sent): ClientRequest {
-  const options = { port, host: '127.0.0.1', method, path, agent: false, ...(from && { localAddress: from }) };
-  return request({ ...options, headers: { host: HOST, ...headers } });
-}
-
-/** The whole answer; rejects when the connection ends before its end. */
-async function bodyOf(answer: IncomingMessage): Promise<Buffer> {
-  const parts: Buffer[] = [];
-  for await (const part of answer) parts.push(part as Buffer);
-  return Buffer.concat(parts);
-}
-
-/** Resolves with the head of the answer, before its body. */
-function begun(sent: ClientRequest): Promise<IncomingMessage> {
-  const answered = new Promise<IncomingMessage>((resolve, reject) => sent.on('response', resolve).on('error', reject));
-  return inTime(answered, 'the head of an answer');
-}
-
-async function call({ port }: TestNode, sent: Sent = {}): Promise<Got> {
-  const length = sent.body === undefined ? {} : { 'content-length': Buffer.byteLength(sent.body) };
-  const client = open(port, { ...sent, headers: { ...length, ...sent.headers } });
-  const head = begun(client);
-  client.end(sent.body);
-  const answer = await head;
-  return { status: answer.statusCode ?? 0, headers: answer.headers, body: await inTime(bodyOf(answer), 'an answer') };
-}
-
-function codeOf({ status, body }: Got): string {
-  return `${status} ${JSON.parse(body.toString()).error.code}`;
-}
-
-/** A promise, and the function that fulfils it. */
-function signal<T = void>() {
-  let fire: (value: T) => void = () => {};
-  const promise = new Promise<T>((resolve) => {
-    fire = resolve;
-  });
-  return { fire, fired: (what: string) => inTime(promise, what) };
-}
-
-/** Waits until a number has stopped changing. */
-async function settled(value: () => number): Promise<number> {
-  let last = -1;
-  for (let quiet = 0; quiet < 200; quiet++) {
-    await nextTurn();
-    if (value() !== last) quiet = 0;
-    last = value();
-  }
-  return last;
 }
 
 const hashOf = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');
@@ -167,8 +80,6 @@ const uploads: ExchangeHandler = async (exchange) => {
     sendError(exchange, error as Parameters<typeof sendError>[1]);
   }
 };
-
-const PAIRS = EDGES.flatMap((first) => EDGES.map((second): [EdgeKind, EdgeKind] => [first, second]));
 
 for (const edges of PAIRS) {
   describe(`asked over ${edges[0]}, owned over ${edges[1]}`, () => {
@@ -326,7 +237,7 @@ for (const edges of PAIRS) {
       });
       await once(server.listen(0, '127.0.0.1'), 'listening');
       t.after(() => server.close());
-      const asked = await startNode(t, 'asked', edges[0], () => assert.fail('It owns nothing.'));
+      const asked = await startNode(t, { name: 'asked', kind: edges[0], next: () => assert.fail('It owns nothing.') });
       const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
       asked.known.set(BUCKET, { node: 'owner', address, epoch: 1 });
       const sent = open(asked.port, { method: 'PUT', headers: { 'content-length': LARGE.length } });
@@ -442,15 +353,19 @@ for (const edges of PAIRS) {
 
     test('what is under way to a node whose lease has ended is ended', async (t) => {
       const reached = signal<Exchange>();
-      const { asked, owner } = await pair(t, edges, reached.fire);
+      const { asked } = await pair(t, edges, reached.fire);
       const answered = call(asked);
       await reached.fired('the call at the owner');
-      asked.calls.drop(owner.address);
+      asked.calls.nodesAre([asked.address]);
       assert.equal(codeOf(await answered), '503 STORAGE_UNAVAILABLE');
     });
 
     test('a node that knows an earlier owner learns the later one by the answer, and asks that one', async (t) => {
-      const earlier = await startNode(t, 'earlier', edges[1], () => assert.fail('It owns nothing any more.'));
+      const earlier = await startNode(t, {
+        name: 'earlier',
+        kind: edges[1],
+        next: () => assert.fail('It owns nothing any more.'),
+      });
       const { asked, owner } = await pair(t, edges, (exchange) =>
         exchange.method === 'PUT' ? uploads(exchange) : echo(exchange),
       );
@@ -473,7 +388,9 @@ for (const edges of PAIRS) {
 
     test('two nodes that take each other for the owner do not send a request back and forth', async (t) => {
       const nodes = await Promise.all(
-        ['left', 'right'].map((name, i) => startNode(t, name, edges[i] as EdgeKind, () => assert.fail(name))),
+        ['left', 'right'].map((name, i) =>
+          startNode(t, { name, kind: edges[i] as EdgeKind, next: () => assert.fail(name) }),
+        ),
       );
       const [left, right] = nodes as [TestNode, TestNode];
       tell([left], right, 3);
@@ -533,7 +450,7 @@ for (const edges of PAIRS) {
     });
 
     test('a node answers itself what is its own, and what is nobody’s', async (t) => {
-      const own = await startNode(t, 'own', edges[0], echo);
+      const own = await startNode(t, { name: 'own', kind: edges[0], next: echo });
       tell([own], own);
       const read = await call(own, { method: 'POST', path: '/svc/_tool/svc_read', body: '{"app":"notes"}' });
       assert.equal(JSON.parse(read.body.toString()).body, '{"app":"notes"}');

@@ -1,18 +1,24 @@
 /** Answers a request at this node, or hands it to the node that owns its data (specification, "Calls between nodes"). */
 import type { Readable } from 'node:stream';
 import type { Logger } from 'pino';
+import { bucketOf } from '../../../protocol/buckets.ts';
 import { movedError, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Subject as FilesOf } from '../../../storage/shared-files/subjects.ts';
 import { type Exchange, type ExchangeHandler, sendError } from '../../edge/edge.ts';
 import { isNavigation } from '../../http/access/fetch-metadata.ts';
 import { EMBEDDED, type Places } from '../../http/access/places.ts';
+import { toSvcError } from '../../http/answers.ts';
 import { sendErrorPage } from '../../pages/error-page.ts';
+import { AllNodes } from './all-nodes.ts';
+import { ANSWERED_FOR } from './bucket-set.ts';
+import { Finder, FOUND_APP, type Locate } from './finder.ts';
 import { NOT_OWNER, NodeClient } from './forwarding.ts';
+import { Gathering } from './gathering.ts';
 import { NodeCalls, unavailable } from './node-calls.ts';
-import type { Owners } from './owners.ts';
+import type { Owner, Owners } from './owners.ts';
 import { FORWARDED, type Forwarded, NODE_PATHS, OWNER, Proofs } from './proofs.ts';
-import { RequestedBuckets } from './requested-buckets.ts';
+import { type Found, RequestedBuckets } from './requested-buckets.ts';
 
 export type CallsOptions = {
   owners: Owners;
@@ -24,15 +30,23 @@ export type CallsOptions = {
   store(files: FilesOf): Promise<void>;
   /** Answers what is this node's. */
   next: ExchangeHandler;
+  /** The addresses of the nodes whose leases have not ended, this one's own too. */
+  nodes(): readonly string[];
+  /** Finds what this node has. */
+  locate: Locate;
   log: Logger;
   /** Runs before each request. */
   before?: () => void;
 };
 
-/** A request for another node. `isSecond`: the first node that it was sent to was no owner. */
+/**
+ * A request for another node. `isSecond`: the first node that it was sent to was no owner. `found` is what it is about where that had to
+ * be found.
+ */
 type Call = {
   readonly exchange: Exchange;
   readonly bucket: number;
+  readonly found: Found | null;
   readonly body: Buffer | Readable | null;
   readonly client: string;
   readonly isSecond: boolean;
@@ -45,12 +59,18 @@ export class Calls {
   readonly #proofs: Proofs;
   readonly #buckets: RequestedBuckets;
   readonly #nodes = new NodeClient();
+  readonly #finder: Finder;
+  readonly #gathering: Gathering;
 
   constructor(options: CallsOptions) {
     this.#options = options;
     this.#proofs = new Proofs(options.secret);
     this.#buckets = new RequestedBuckets(options.places);
-    this.ofNodes = new NodeCalls({ ...options, proofs: this.#proofs, nodes: this.#nodes });
+    this.ofNodes = new NodeCalls({ owners: options.owners, log: options.log, proofs: this.#proofs, nodes: this.#nodes });
+    const { nodes } = options;
+    const all = new AllNodes({ nodes, client: this.#nodes, proofs: this.#proofs });
+    this.#finder = new Finder(all, options.locate);
+    this.#gathering = new Gathering(all);
   }
 
   readonly handle: ExchangeHandler = (exchange) => {
@@ -66,19 +86,55 @@ export class Calls {
     }
     this.#buckets.find(
       exchange,
-      ({ bucket, files }, body) => {
-        const { owners } = this.#options;
-        if (bucket === null || owners.isOwn(bucket)) this.#answer(exchange, files);
-        else if (owners.of(bucket) === undefined) this.#refuse(exchange, unavailable('No node has this data now.'));
-        else this.#read(exchange, bucket, body);
+      (requested, body) => {
+        if ('bucket' in requested) this.#bring(exchange, requested.bucket, requested.files, body);
+        else if ('found' in requested) this.#find(exchange, requested.found);
+        else if ('refused' in requested) this.#refuse(exchange, requested.refused);
+        else this.#gathering.answer(exchange, requested.every, body).catch((error) => this.#fail(exchange, error));
       },
       (error) => sendError(exchange, error),
     );
   };
 
-  /** Ends what is under way to a node whose lease has ended. Its clients learn it as if the node had closed the connections. */
-  drop(address: string): void {
-    this.#nodes.drop(address);
+  #bring(exchange: Exchange, bucket: number | null, files: FilesOf | null, body: Buffer | null): void {
+    const { owners } = this.#options;
+    if (bucket === null || owners.isOwn(bucket)) this.#answer(exchange, files);
+    else if (owners.of(bucket) === undefined) this.#refuse(exchange, unavailable('No node has this data now.'));
+    else this.#read(exchange, bucket, body);
+  }
+
+  /** Brings a request to the node that has what it is about. What none has, this one answers. */
+  #find(exchange: Exchange, found: Found): void {
+    const find = (body: Buffer | null) =>
+      this.#finder.find(exchange, found).then(
+        (app) => this.#bringFound({ exchange, found, body, client: exchange.remoteAddress, isSecond: false }, app),
+        (error: unknown) => this.#fail(exchange, error),
+      );
+    this.#withBody(exchange, find);
+  }
+
+  #bringFound(call: Omit<Call, 'bucket'>, app: string | null): void {
+    const { owners } = this.#options;
+    const { exchange } = call;
+    const bucket = app === null ? null : bucketOf(app);
+    if (bucket === null || owners.isOwn(bucket)) this.#answer(exchange, null);
+    else this.#send({ ...call, bucket });
+  }
+
+  /** Reads a body that there is, in the turn in which the exchange was handed over. */
+  #withBody(exchange: Exchange, then: (body: Buffer | null) => unknown): void {
+    const isEmpty = Number(exchange.header('content-length') ?? 0) === 0;
+    if (isEmpty && exchange.header('transfer-encoding') === undefined) then(null);
+    else exchange.readBody(LIMITS.requestBodyBytes, then, (error) => sendError(exchange, error));
+  }
+
+  /**
+   * Takes the addresses of the nodes whose leases have not ended. What is under way to others ends: its clients learn it as if the node
+   * had closed the connections.
+   */
+  nodesAre(addresses: readonly string[]): void {
+    this.#nodes.keep(addresses);
+    this.#gathering.nodesAre(addresses);
   }
 
   /** Ends what is under way to all nodes. */
@@ -97,19 +153,58 @@ export class Calls {
       return;
     }
     const { bucket, epoch, client } = forwarded;
+    if (bucket === null) {
+      this.#answerPart(exchange, client);
+      return;
+    }
     const owner = owners.of(bucket);
     // Where the sender knows a later epoch, this node may have lost the bucket meanwhile.
     if (owner === undefined || !owners.isOwn(bucket) || owner.epoch < epoch) {
-      exchange.send(NOT_OWNER, { [OWNER]: this.#proofs.ofOwner(proof, owner) }, '');
+      this.#deny(exchange, proof, owner);
     } else if (exchange.method === 'OPTIONS') exchange.send(204, {}, '');
     else {
       exchange.clientAddress = client;
       this.#buckets.find(
         exchange,
-        ({ files }) => this.#answer(exchange, files),
+        (requested) => {
+          if ('found' in requested) this.#check(exchange, requested.found, bucket, proof);
+          else this.#answer(exchange, 'files' in requested ? requested.files : null);
+        },
         (error) => sendError(exchange, error),
       );
     }
+  }
+
+  #deny(exchange: Exchange, proof: string, owner: Owner | undefined): void {
+    exchange.send(NOT_OWNER, { [OWNER]: this.#proofs.ofOwner(proof, owner) }, '');
+  }
+
+  /** Answers where what another node found here is still here. */
+  #check(exchange: Exchange, found: Found, bucket: number, proof: string): void {
+    const check = async (): Promise<void> => {
+      const app = await this.#options.locate(found);
+      if (app !== null && bucketOf(app) === bucket) this.#answer(exchange, null);
+      else this.#deny(exchange, proof, undefined);
+    };
+    this.#withBody(exchange, () => check().catch((error) => this.#fail(exchange, error)));
+  }
+
+  /** Answers what all nodes are asked, and says of which buckets that is: those that were this node's from beginning to end. */
+  #answerPart(exchange: Exchange, client: string): void {
+    const { owners, next } = this.#options;
+    const { own } = owners;
+    exchange.clientAddress = client;
+    exchange.addHeaders({ [ANSWERED_FOR]: own.toString() });
+    exchange.beforeAnswer = async () => exchange.addHeaders({ [ANSWERED_FOR]: own.and(owners.own).toString() });
+    if (exchange.method === 'OPTIONS') this.#tell(exchange).catch((error) => this.#fail(exchange, error));
+    else next(exchange);
+  }
+
+  /** Says of which app a run or the address of a webhook is, if it is here. */
+  async #tell(exchange: Exchange): Promise<void> {
+    const found = this.#buckets.foundAt(exchange.path);
+    const app = found && (await this.#options.locate(found));
+    exchange.send(204, app === null ? {} : { [FOUND_APP]: app }, '');
   }
 
   /** Answers here, once the files that it changed are where another node would find them. */
@@ -121,7 +216,7 @@ export class Calls {
 
   /** Takes the body of a request for another node: in one piece where it is small, so that it can be sent to a second one. */
   #read(exchange: Exchange, bucket: number, read: Buffer | null): void {
-    const call = { exchange, bucket, client: exchange.remoteAddress, isSecond: false };
+    const call = { exchange, bucket, found: null, client: exchange.remoteAddress, isSecond: false };
     const length = Number(exchange.header('content-length') ?? 0);
     const isChunked = exchange.header('transfer-encoding') !== undefined;
     if (read !== null) this.#send({ ...call, body: read });
@@ -158,6 +253,10 @@ export class Calls {
       proof,
       body,
       onOther: (said) => {
+        if (call.found !== null && !isSecond) {
+          this.#findAgain(call, call.found);
+          return;
+        }
         // A stream cannot be sent twice.
         const canRepeat = body === null || Buffer.isBuffer(body);
         if (this.#hear(bucket, proof, said) && !isSecond && canRepeat) this.#send({ ...call, isSecond: true });
@@ -165,6 +264,15 @@ export class Calls {
       },
       onLost: (wasSent) => this.#refuse(exchange, lost(exchange, wasSent)),
     });
+  }
+
+  #findAgain(call: Call, found: Found): void {
+    const { exchange } = call;
+    this.#finder.forget(found);
+    this.#finder.find(exchange, found).then(
+      (app) => this.#bringFound({ ...call, isSecond: true }, app),
+      (error: unknown) => this.#fail(exchange, error),
+    );
   }
 
   /** Sends a body that cannot be sent twice, once a node has said that it is the owner. */
@@ -198,6 +306,10 @@ export class Calls {
   #hear(bucket: number, proof: string, said: string): boolean {
     const owner = this.#proofs.readOwner(proof, said);
     return owner !== null && this.#options.owners.hear(bucket, owner);
+  }
+
+  #fail(exchange: Exchange, error: unknown): void {
+    this.#refuse(exchange, toSvcError(error, this.#options.log));
   }
 
   #refuse(exchange: Exchange, error: SvcError): void {

@@ -45,6 +45,20 @@ export type Forwarding = {
 
 export type NodeAnswer = { status: number; headers: IncomingHttpHeaders; body: Buffer };
 
+/** A question to a node at the path of a request. */
+export type Asking = {
+  readonly exchange: Exchange;
+  readonly address: string;
+  readonly proof: string;
+  readonly method: string;
+  readonly query: string;
+  readonly body: Buffer | null;
+  readonly timeoutMs?: number;
+};
+
+/** An answer that has begun. */
+export type Opened = { readonly answer: IncomingMessage; readonly head: Head };
+
 /** What all requests to one node share. */
 type Node = { readonly host: string; readonly port: string; readonly agent: Agent };
 
@@ -97,19 +111,34 @@ export class NodeClient {
    * Asks a node whether it owns the bucket of a proof for the method `OPTIONS`. Resolves with null if so, else with the value of
    * `OWNER`. Rejects when it cannot be reached, or answers something else.
    */
-  askOwner(exchange: Exchange, address: string, proof: string): Promise<string | null> {
-    const { path, query } = exchange;
-    const headers = ['host', exchange.header('host') ?? '', FORWARDED, proof];
+  async askOwner(exchange: Exchange, address: string, proof: string): Promise<string | null> {
+    const { query } = exchange;
+    const { answer, head } = await this.open({ exchange, address, proof, method: 'OPTIONS', query, body: null });
+    answer.resume();
+    if (head.owner !== null || head.status === 204) return head.owner;
+    throw new Error(`The node at ${address} answered ${head.status}.`);
+  }
+
+  /**
+   * Asks a node at the path of a request, with its headers. Resolves when its answer begins, whose body is to be read. It ends when the
+   * client leaves. Rejects when the node cannot be reached or `timeoutMs` have passed.
+   */
+  open({ exchange, address, proof, method, query, body, timeoutMs }: Asking): Promise<Opened> {
+    const { path } = exchange;
+    const headers = requestHeaders(exchange.headers, proof);
+    if (MAY_HAVE_BODY.has(method)) headers.push('content-length', String(body?.length ?? 0));
     return new Promise((resolve, reject) => {
-      const sent = this.#open(address, 'OPTIONS', query === '' ? path : `${path}?${query}`, headers);
+      const sent = this.#open(address, method, query === '' ? path : `${path}?${query}`, headers);
+      const late = () => sent.destroy(new Error(`The node at ${address} did not answer in time.`));
+      const timer = timeoutMs === undefined ? undefined : setTimeout(late, timeoutMs);
       exchange.onAbort(() => sent.destroy());
-      sent.on('error', reject).on('response', (answer) => {
-        answer.resume();
-        const { owner } = headOf(answer);
-        if (owner !== null || answer.statusCode === 204) resolve(owner);
-        else reject(new Error(`The node at ${address} answered ${answer.statusCode}.`));
+      sent.on('error', reject).on('close', () => clearTimeout(timer));
+      sent.on('response', (answer) => {
+        clearTimeout(timer);
+        resolve({ answer, head: headOf(answer) });
       });
-      sent.end();
+      if (body === null) sent.end();
+      else sent.end(body);
     });
   }
 
@@ -129,6 +158,11 @@ export class NodeClient {
       });
       sent.end(body.toString('latin1'), 'latin1');
     });
+  }
+
+  /** Ends what is under way to nodes at other addresses than these. */
+  keep(addresses: readonly string[]): void {
+    for (const address of this.#nodes.keys()) if (!addresses.includes(address)) this.drop(address);
   }
 
   /** Ends what is under way to a node that is gone: its clients learn it as if the node had closed the connections. */
@@ -190,7 +224,7 @@ function named(headers: readonly string[]): ReadonlySet<string> | null {
 }
 
 /** What an answer begins with. `owner` is the value of `OWNER` of a node that does not own the bucket, else null. */
-type Head = { status: number; headers: ResponseHeaders; length: number | undefined; owner: string | null };
+export type Head = { status: number; headers: ResponseHeaders; length: number | undefined; owner: string | null };
 
 /** Reads the headers as they came: the object that Node makes of them costs more. */
 function headOf({ statusCode: status = 0, rawHeaders }: IncomingMessage): Head {

@@ -1,5 +1,7 @@
 /** Says which node a request about a bucket goes to (specification, "Calls between nodes"). */
 
+import { BucketSet } from './bucket-set.ts';
+
 /** `address` is the origin at which the node is reached, such as `http://10.0.0.5:8787`. A higher epoch is a later owner. */
 export type Owner = { readonly node: string; readonly address: string; readonly epoch: number };
 
@@ -35,6 +37,11 @@ export class Owners {
 
   isOwn(bucket: number): boolean {
     return this.#known.isServed(bucket);
+  }
+
+  /** What this node answers for at this moment. */
+  get own(): BucketSet {
+    return BucketSet.of((bucket) => this.#known.isServed(bucket));
   }
 
   /** Takes what another node says. False: as much or more was known. Only the directory makes this node an owner. */

@@ -19,8 +19,11 @@ export const NODE_PATHS = '/_svc-node/';
 /** The header of a node's answer that it does not own the bucket: `<epoch> <node> <address> <mac>`. */
 export const OWNER = 'svc-owner';
 
-/** What the node that was asked knows. `epoch` is that of the bucket; `client` the address of the client, empty where it left. */
-export type Forwarded = { readonly bucket: number; readonly epoch: number; readonly client: string };
+/**
+ * What the node that was asked knows. `bucket` is null where each node is asked for what it has; else `epoch` is that of the bucket.
+ * `client` is the address of the client, empty where it left.
+ */
+export type Forwarded = { readonly bucket: number | null; readonly epoch: number; readonly client: string };
 
 /** What a node asks for itself: of the owner of a bucket in its epoch. `digest` is that of the body. */
 export type NodeCall = { readonly bucket: number; readonly epoch: number; readonly digest: string };
@@ -41,7 +44,7 @@ export class Proofs {
 
   /** The value of `FORWARDED` for a request, which is sent with this `method`. */
   ofRequest(target: Target, method: string, { bucket, epoch, client }: Forwarded): string {
-    const said = `${this.#expires()} ${bucket} ${epoch} ${client === '' ? '-' : client}`;
+    const said = `${this.#expires()} ${bucket ?? '-'} ${epoch} ${client === '' ? '-' : client}`;
     return `${said} ${this.#macOfRequest(target, method, said)}`;
   }
 
@@ -54,6 +57,7 @@ export class Proofs {
   /** What a call to this path with this value of `NODE_CALL` proves. Throws `UNAUTHORIZED`. */
   readCall(path: string, value: string): NodeCall {
     const { bucket, epoch, last } = this.#read(value, (said) => this.#mac('call', path, said));
+    if (bucket === null) throw refused('This asks for a bucket; name it.');
     return { bucket, epoch, digest: last };
   }
 
@@ -72,17 +76,18 @@ export class Proofs {
     return { bucket, epoch, client: last === '-' ? '' : last };
   }
 
-  #read(value: string, macOf: (said: string) => string): { bucket: number; epoch: number; last: string } {
+  #read(value: string, macOf: (said: string) => string): { bucket: number | null; epoch: number; last: string } {
     const [expires = '', bucket = '', epoch = '', last = '', mac = '', more] = value.split(' ');
-    const isWhole = more === undefined && [expires, bucket, epoch].every((part) => NUMBER.test(part));
+    const numbers = bucket === '-' ? [expires, epoch] : [expires, bucket, epoch];
+    const isWhole = more === undefined && numbers.every((part) => NUMBER.test(part));
     const isRight = isWhole && isSame(mac, macOf(value.slice(0, -mac.length - 1)));
-    if (!isRight) throw refused(`This is for nodes of this cluster, which prove it; leave the header out.`);
+    if (!isRight) throw refused('This is for nodes of this cluster, which prove it; leave the header out.');
     const left = Number(expires) - this.#now();
     if (left <= 0 || left > 2 * LIMITS.forwardedProofMs) {
       const seconds = LIMITS.forwardedProofMs / 1000;
       throw refused(`A node sent this on whose clock differs by more than ${seconds} s; set the clocks of the nodes.`);
     }
-    return { bucket: Number(bucket), epoch: Number(epoch), last };
+    return { bucket: bucket === '-' ? null : Number(bucket), epoch: Number(epoch), last };
   }
 
   #expires(): number {

@@ -10,9 +10,15 @@ import { inTime } from '../../../testing/waiting.ts';
 import { resolveConfig } from '../../config.ts';
 import { sendError } from '../../edge/edge.ts';
 import { Places } from '../../http/access/places.ts';
-import { RequestedBuckets } from './requested-buckets.ts';
+import { type Requested, RequestedBuckets } from './requested-buckets.ts';
 
 const HERE = 'here';
+const EVERY = 'every';
+const NO_NODE = 'NOT_IN_CLUSTER';
+const RUN = '019b7764-0c00-7a31-8f02-5d4e9a1c7b60';
+const MCP = 'POST /svc/_mcp';
+const called = (name: string, given: object): string =>
+  JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: given } });
 const GATEWAY = bucketOf('_identity');
 const NOTES = bucketOf('notes');
 const TODOS = bucketOf('todos');
@@ -21,7 +27,7 @@ const LONG = 'x'.repeat(63);
 const WORKSPACE = 'w'.repeat(60);
 const ofLabel = (label: string): string => `${label}.${CONSOLE}`;
 
-const CASES: [what: string, host: string, body: string, bucket: number | typeof HERE][] = [
+const CASES: [what: string, host: string, body: string, bucket: number | string][] = [
   ['GET /svc/notes/', CONSOLE, '', NOTES],
   ['HEAD /svc/notes/app.js', CONSOLE, '', NOTES],
   ['GET /svc/_apps/notes/versions?limit=3', CONSOLE, '', NOTES],
@@ -29,7 +35,12 @@ const CASES: [what: string, host: string, body: string, bucket: number | typeof 
   ['GET /svc/_automations/notes/report', CONSOLE, '', NOTES],
   ['GET /svc/_runs?ref=notes%2Freport', CONSOLE, '', NOTES],
   ['GET /svc/_runs?app=notes', CONSOLE, '', NOTES],
-  ['GET /svc/_runs', CONSOLE, '', HERE],
+  ['GET /svc/_runs', CONSOLE, '', EVERY],
+  ['HEAD /svc/_runs', CONSOLE, '', EVERY],
+  [`GET /svc/_runs/${RUN}/nodes`, CONSOLE, '', `run ${RUN}`],
+  ['POST /_svc-hook/8f14e45f?async=1', CONSOLE, '{}', 'webhook 8f14e45f'],
+  ['DELETE /svc/_trash/notes-1767225600000', CONSOLE, '', NOTES],
+  ['POST /svc/_trash/notes/restore', CONSOLE, '', HERE],
   ['POST /svc/_tool/svc_read', CONSOLE, '{"app":"notes","query":"list"}', NOTES],
   // The last one of a repeated name counts, as where the call is made.
   ['POST /svc/_tool/svc_write', CONSOLE, '{"input":{"app":"todos"},"app":"todos","app":"notes"}', NOTES],
@@ -46,7 +57,25 @@ const CASES: [what: string, host: string, body: string, bucket: number | typeof 
   ['POST /svc/_session', CONSOLE, '{}', GATEWAY],
   ['GET /svc/_people', CONSOLE, '', GATEWAY],
   ['GET /svc/_enter?to=x', ofLabel('notes'), '', GATEWAY],
-  ['GET /svc/_apps', CONSOLE, '', HERE],
+  ['GET /svc/_apps', CONSOLE, '', EVERY],
+  ['POST /svc/_tool/svc_describe', CONSOLE, '{}', EVERY],
+  ['POST /svc/_tool/svc_describe', CONSOLE, '{"app":"notes"}', NOTES],
+  ['GET /svc/_logs?follow=1', CONSOLE, '', EVERY],
+  ['POST /svc/_automations/_provision', CONSOLE, '{}', NO_NODE],
+  ['POST /svc/_backup', CONSOLE, '', NO_NODE],
+  // What a message of MCP is about.
+  [MCP, CONSOLE, called('svc_read', { app: 'notes', query: 'list' }), NOTES],
+  [MCP, CONSOLE, called('svc_sql_write', { sql: 'DELETE FROM x', app: 'todos' }), TODOS],
+  [MCP, CONSOLE, called('svc_describe', {}), EVERY],
+  [MCP, CONSOLE, called('svc_describe', { query: 'list' }), GATEWAY],
+  [MCP, CONSOLE, called('svc_read', { app: '_identity' }), GATEWAY],
+  [MCP, CONSOLE, '{"method":"tools/list","params":{}}', EVERY],
+  [MCP, CONSOLE, '{"method":"resources/read","params":{"uri":"svc://notes/queries/list?input=%7B%7D"}}', NOTES],
+  [MCP, CONSOLE, '{"method":"initialize","params":{}}', GATEWAY],
+  [MCP, CONSOLE, `{"jsonrpc":"2.0","id":"${NOTES}.${RUN}","result":{}}`, NOTES],
+  [MCP, CONSOLE, '{"jsonrpc":"2.0","id":"4096.0","result":{}}', GATEWAY],
+  [MCP, CONSOLE, 'no JSON', GATEWAY],
+  ['GET /svc/_mcp', CONSOLE, '', GATEWAY],
   ['GET /svc/_health', CONSOLE, '', HERE],
   ['GET /svc/_console.js', CONSOLE, '', HERE],
   ['OPTIONS /svc/notes/_changes', CONSOLE, '', HERE],
@@ -65,6 +94,12 @@ const CASES: [what: string, host: string, body: string, bucket: number | typeof 
   ['GET /index.html', 'other.example', '', HERE],
 ];
 
+function textOf(requested: Requested): string {
+  if ('found' in requested) return `${requested.found.of} ${requested.found.id}`;
+  if ('every' in requested) return EVERY;
+  return 'refused' in requested ? requested.refused.code : String(requested.bucket ?? HERE);
+}
+
 for (const kind of EDGES) {
   test(`the bucket of a request, ${kind} edge`, async (t) => {
     const buckets = new RequestedBuckets(new Places(resolveConfig('/data')));
@@ -73,7 +108,7 @@ for (const kind of EDGES) {
       (exchange) =>
         buckets.find(
           exchange,
-          ({ bucket }) => exchange.send(200, { 'x-bucket': bucket === null ? HERE : String(bucket) }, ''),
+          (requested) => exchange.send(200, { 'x-bucket': textOf(requested) }, ''),
           (error) => sendError(exchange, error),
         ),
       kind,
@@ -93,3 +128,18 @@ for (const kind of EDGES) {
     }
   });
 }
+
+test('an agent asks the node where its turn runs', async (t) => {
+  const buckets = new RequestedBuckets(null);
+  const port = await serveExchanges(t, (exchange) =>
+    buckets.find(
+      exchange,
+      (requested) => exchange.send(200, { 'x-bucket': textOf(requested) }, ''),
+      (error) => sendError(exchange, error),
+    ),
+  );
+  const headers = { authorization: `Bearer svca_${'0'.repeat(64)}` };
+  const body = called('svc_read', { app: 'notes', query: 'list' });
+  const answer = await fetch(`http://127.0.0.1:${port}/svc/_mcp`, { method: 'POST', headers, body });
+  assert.equal(answer.headers.get('x-bucket'), HERE);
+});

@@ -1,29 +1,48 @@
 /** Finds the bucket of the data that a request is about, by its route, host, query or body (specification, "Calls between nodes"). */
 import { BUCKETS, bucketOf, bucketOfWorkspace, GATEWAY_BUCKET } from '../../../protocol/buckets.ts';
-import type { SvcError } from '../../../protocol/errors.ts';
+import { SvcError } from '../../../protocol/errors.ts';
 import { digestOfLabel } from '../../../protocol/http/origins.ts';
 import { isAppId, isChosenId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { pathsOf } from '../../../protocol/routes/row.ts';
-import { rowsOfFiles, type Subject, subjectsOf } from '../../../protocol/routes/subjects.ts';
-import { membersOf } from '../../../protocol/rules/json-text.ts';
+import { pathsOf, type RouteRow } from '../../../protocol/routes/row.ts';
+import {
+  type FoundSubject,
+  type NamedSubject,
+  rowsOfFiles,
+  type Subject,
+  subjectsOf,
+} from '../../../protocol/routes/subjects.ts';
+import { parseTrashed } from '../../../storage/apps/trash.ts';
 import type { Subject as FilesOf } from '../../../storage/shared-files/subjects.ts';
 import type { Exchange } from '../../edge/edge.ts';
+import { isOfAgent } from '../../http/access/agent-tokens.ts';
 import type { Places } from '../../http/access/places.ts';
 import { type Matched, type Params, Router } from '../../http/router.ts';
+import { type Members, membersIn, textIn } from './body-members.ts';
+import { subjectOfMessage } from './message-subjects.ts';
 
 /** The members of a body that may name an app or a workspace. */
 const NAMES = ['app', 'ref', 'id', 'sessionId'];
+/** Those of a message of MCP. */
+const MESSAGE = ['method', 'id', 'params'];
+
+/** A run or the address of a webhook: which app it is of, the node knows that has it. */
+export type Found = { readonly of: FoundSubject['of']; readonly id: string };
 
 /**
- * `bucket` is null for what the node that was asked answers: nobody's data, what no route takes, and what is about the apps of all nodes.
- * `files` are those that the request may change.
+ * What a request is about. `bucket` is null for what the node that was asked answers: nobody's data, and what no route takes; `files` are
+ * those that the request may change. `every` is the route of a request about the apps of all nodes. `refused` is what no node can do.
  */
-export type Requested = { readonly bucket: number | null; readonly files: FilesOf | null };
+export type Requested =
+  | { readonly bucket: number | null; readonly files: FilesOf | null }
+  | { readonly found: Found }
+  | { readonly every: RouteRow }
+  | { readonly refused: SvcError };
 
-type SubjectRoute = Matched & { subject: Subject; changesFiles: boolean };
-type Named = { readonly kind: 'app' | 'workspace'; readonly id: string };
-type Members = ReadonlyMap<string, Uint8Array>;
+type SubjectRoute = Matched & { row: RouteRow; subject: Subject; changesFiles: boolean };
+
+const HERE: Requested = { bucket: null, files: null };
+const OF_GATEWAY: Requested = { bucket: GATEWAY_BUCKET, files: null };
 
 export class RequestedBuckets {
   readonly #places: Places | null;
@@ -37,7 +56,7 @@ export class RequestedBuckets {
     const routes = [...subjectsOf()].flatMap(([row, subject]) =>
       pathsOf(row).map((path): SubjectRoute => {
         const changesFiles = changing.has(row);
-        return { method: row.method, path, needs: 'anyone', subject, changesFiles };
+        return { method: row.method, path, needs: 'anyone', row, subject, changesFiles };
       }),
     );
     this.#router = new Router(routes);
@@ -59,17 +78,32 @@ export class RequestedBuckets {
     }
     const match = this.#router.match(exchange.method, exchange.path);
     if ('error' in match) {
-      found({ bucket: null, files: null }, null);
+      found(HERE, null);
       return;
     }
     const { params, route } = match;
     const { subject } = route;
-    if (typeof subject === 'string' || subject.in !== 'body') {
-      found(this.#requested(route, exchange, params, null), null);
+    const isInBody = subject === 'message' ? exchange.method === 'POST' : isNamed(subject) && subject.in === 'body';
+    if (!isInBody) {
+      found(this.#requested(route, subject, exchange, params, null), null);
       return;
     }
-    const onBody = (body: Buffer) => found(this.#requested(route, exchange, params, namesIn(body)), body);
+    const onBody = (body: Buffer) => {
+      const members = membersIn(body, subject === 'message' ? MESSAGE : NAMES);
+      found(this.#requested(route, subject, exchange, params, members), body);
+    };
     exchange.readBody(LIMITS.requestBodyBytes, onBody, refused);
+  }
+
+  /** The run or address of a webhook that a path is about, with any method; null for none. */
+  foundAt(path: string): Found | null {
+    for (const method of ['GET', 'POST']) {
+      const match = this.#router.match(method, path);
+      if ('error' in match) continue;
+      const { subject } = match.route;
+      if (isNamed(subject) && (subject.of === 'run' || subject.of === 'webhook')) return foundIn(subject, match.params);
+    }
+    return null;
   }
 
   /** For what is asked at the origin of a page and is no route; undefined for others. */
@@ -88,29 +122,45 @@ export class RequestedBuckets {
     }
   }
 
-  #requested(route: SubjectRoute, exchange: Exchange, params: Params, members: Members | null): Requested {
-    const named = this.#named(route.subject, exchange, params, members);
-    if (named === null) return { bucket: null, files: null };
-    if (named === 'gateway') return { bucket: GATEWAY_BUCKET, files: null };
-    const bucket = named.kind === 'app' ? this.#ofApp(named.id) : bucketOfWorkspace(named.id);
-    return { bucket, files: route.changesFiles ? named : null };
-  }
-
-  /** The app or workspace that the request names; null for nobody's data. */
-  #named(subject: Subject, exchange: Exchange, params: Params, members: Members | null): Named | 'gateway' | null {
-    if (subject === 'gateway') return subject;
-    if (typeof subject === 'string') return null;
-    const { of, name, without } = subject;
+  #requested(
+    route: SubjectRoute,
+    subject: Subject,
+    exchange: Exchange,
+    params: Params,
+    members: Members | null,
+  ): Requested {
+    if (subject === 'gateway') return OF_GATEWAY;
+    if (subject === 'every') return { every: route.row };
+    if (subject === 'message') return this.#ofMessage(route, exchange, members);
+    if (subject === 'any') return HERE;
+    if (subject.of === 'whole') return { refused: notInCluster(subject.instead) };
+    if (subject.of === 'run' || subject.of === 'webhook') return { found: foundIn(subject, params) };
+    const { of, name, without } = subject as NamedSubject;
     const given =
       subject.in === 'path'
         ? params[name]
         : subject.in === 'query'
           ? new URLSearchParams(exchange.query).get(name)
           : textIn(members, name);
-    if (given === undefined || given === null) return this.#named(without, exchange, params, members);
-    const [id = ''] = name === 'ref' ? given.split('/', 1) : [given];
-    const isId = of === 'app' ? isAppId(id) : isChosenId(id);
-    return isId ? { kind: of, id } : null;
+    if (given === undefined || given === null) return this.#requested(route, without, exchange, params, members);
+    if (of === 'workspace') return isChosenId(given) ? this.#ofFiles(route, { kind: of, id: given }) : HERE;
+    const [id = ''] = of === 'trashed' ? [parseTrashed(given)?.app] : name === 'ref' ? given.split('/', 1) : [given];
+    return isAppId(id) ? this.#ofFiles(route, { kind: 'app', id }) : HERE;
+  }
+
+  #ofFiles(route: SubjectRoute, named: Extract<FilesOf, { id: string }>): Requested {
+    const bucket = named.kind === 'app' ? this.#ofApp(named.id) : bucketOfWorkspace(named.id);
+    return { bucket, files: route.changesFiles ? named : null };
+  }
+
+  #ofMessage(route: SubjectRoute, exchange: Exchange, members: Members | null): Requested {
+    // The token of an agent is known where its turn runs, and good for the app that is there.
+    if (isOfAgent(exchange)) return HERE;
+    const about = subjectOfMessage(members);
+    if (about === 'gateway') return OF_GATEWAY;
+    if (about === 'every') return { every: route.row };
+    if (typeof about === 'number') return { bucket: about, files: null };
+    return isAppId(about.app) ? { bucket: this.#ofApp(about.app), files: null } : OF_GATEWAY;
   }
 
   /** A hash costs a call as much as the rest of what is done here. */
@@ -125,22 +175,16 @@ export class RequestedBuckets {
   }
 }
 
-/** The names in a JSON body; null where it is none, which its route answers. */
-function namesIn(body: Buffer): Members | null {
-  try {
-    return membersOf(body, NAMES);
-  } catch {
-    return null;
-  }
+function isNamed(subject: Subject): subject is Exclude<Subject, string | { of: 'whole' }> {
+  return typeof subject !== 'string' && subject.of !== 'whole';
 }
 
-function textIn(members: Members | null, name: string): string | null {
-  const json = members?.get(name);
-  if (json === undefined) return null;
-  try {
-    const value: unknown = JSON.parse(Buffer.from(json.buffer, json.byteOffset, json.length).toString());
-    return typeof value === 'string' ? value : null;
-  } catch {
-    return null;
-  }
+function foundIn({ of, name }: FoundSubject, params: Params): Found {
+  const given = params[name] ?? '';
+  // The rest of a path begins with a slash.
+  return { of, id: name === '*' ? given.slice(1) : given };
+}
+
+function notInCluster(instead: string): SvcError {
+  return new SvcError('NOT_IN_CLUSTER', `In a cluster no node has the apps of all others: ${instead}.`);
 }

@@ -145,6 +145,8 @@ class Node {
       secret: SECRET,
       places: null,
       store: async () => {},
+      nodes: () => [],
+      locate: () => null,
       log: QUIET,
       next: (exchange) => exchange.send(200, {}, 'served'),
       before: () => this.identity.check(),

@@ -161,9 +161,13 @@ export class AgentCaller implements Caller {
 
 /** The caller of a request with an agent's token, or the error to answer. It is null for every other request. */
 export function agentCaller(exchange: Exchange, tokens: AgentTokens): AgentCaller | SvcError | null {
-  const authorization = exchange.header('authorization');
-  if (authorization === undefined || !authorization.includes(PREFIX)) return null;
-  return callerOfTurn(BEARER.exec(authorization)?.[1] ?? '', tokens);
+  if (!isOfAgent(exchange)) return null;
+  return callerOfTurn(BEARER.exec(exchange.header('authorization') ?? '')?.[1] ?? '', tokens);
+}
+
+/** Whether a request has an agent's token, good or not. */
+export function isOfAgent(exchange: Pick<Exchange, 'header'>): boolean {
+  return exchange.header('authorization')?.includes(PREFIX) === true;
 }
 
 /** The caller with the token of a turn, or the error to answer when the token is not good. */
