@@ -45,9 +45,19 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '--with <dir|template>': 'Install the app in this folder, or a template, unless it is installed; repeatable',
         '--open': 'Open the console in the browser, or the first app of --with',
         '--log-file <file>': 'Write the log to this file of the data directory, instead of standard error',
+        '--cluster <postgres-url>':
+          'Be a node of the cluster of this database; SVC_CLUSTER_SECRET is the secret of its nodes; repeatable for a primary and its standbys',
+        '--node <name>': 'Name of this node in the cluster (default: the name of the machine)',
+        '--node-address <url>':
+          'Where the other nodes reach this one (default: --host and --port, unless those are all addresses)',
         ...DATA_DIRECTORY,
       },
-      examples: ['svc serve --with todos', 'svc serve --data-dir .svc --with ./notes', 'svc serve --port 0 --json'],
+      examples: [
+        'svc serve --with todos',
+        'svc serve --data-dir .svc --with ./notes',
+        'svc serve --port 0 --json',
+        'svc serve --host 10.0.0.5 --cluster postgres://svc@db.example.org/svc',
+      ],
       load: async () => (await import('./commands/operations/serve-command.ts')).serve,
     },
     'service <install|uninstall|status>': {

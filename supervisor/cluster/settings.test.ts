@@ -13,6 +13,7 @@ test('settings are completed: one address or several, the name of this machine, 
   assert.deepEqual(short, { urls: [url], address: 'http://10.0.0.5:8787', secret: 'x' });
   assert.match(node, /^[A-Za-z0-9][A-Za-z0-9_.-]*$/);
   assert.ok(hostname().startsWith(node.slice(0, 1)));
+  assert.equal(clusterSettings({ url }, HERE, { SVC_CLUSTER_SECRET: 'y' }).secret, 'y');
   const urls = ['postgres://one.example/svc', 'postgresql://two.example/svc'];
   const long = { urls, node: 'a-1', address: 'https://a.example', secretEnv: 'SECRET' };
   assert.deepEqual(clusterSettings(long, { host: '::', port: 0 }, ENVIRONMENT), {
@@ -48,8 +49,8 @@ test('a wrong setting is an error that names its member', () => {
 
 test('a setting that is missing, or has no value here, is an error that says what to set', () => {
   const lacking: [cluster: NonNullable<Config['cluster']>, here: { host: string; port: number }, message: RegExp][] = [
-    [{ url }, HERE, /"cluster\.secretEnv" is missing/],
-    [{ url, secretEnv: 'UNSET' }, HERE, /"cluster\.secretEnv" names the environment variable UNSET, which is not set/],
+    [{ url }, HERE, /environment variable SVC_CLUSTER_SECRET is not set/],
+    [{ url, secretEnv: 'UNSET' }, HERE, /environment variable UNSET is not set/],
     [{ url, secretEnv: 'SECRET' }, { host: '0.0.0.0', port: 8787 }, /"cluster\.address" is missing/],
     [{ url, secretEnv: 'SECRET' }, { host: '127.0.0.1', port: 0 }, /"cluster\.address" is missing/],
   ];

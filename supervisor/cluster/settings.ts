@@ -9,6 +9,7 @@ import { type Config, ConfigError } from '../config.ts';
 export type ClusterSettings = { urls: string[]; node: string; address: string; secret: string };
 
 const NAME_CHARS = 64;
+const SECRET_ENV = 'SVC_CLUSTER_SECRET';
 
 /** Throws `ConfigError`, which names the member, where one is missing that has no default here. */
 export function clusterSettings(
@@ -16,20 +17,18 @@ export function clusterSettings(
   { host, port }: Pick<Config, 'host' | 'port'>,
   environment: NodeJS.ProcessEnv = process.env,
 ): ClusterSettings {
-  const { node = nameOfMachine(), address, secretEnv } = cluster;
+  const { node = nameOfMachine(), address, secretEnv = SECRET_ENV } = cluster;
   const urls = 'urls' in cluster ? cluster.urls : [cluster.url];
   return { urls, node, address: address ?? ownAddress(host, port), secret: secretOf(secretEnv, environment) };
 }
 
-function secretOf(name: string | undefined, environment: NodeJS.ProcessEnv): string {
-  if (name === undefined)
-    throw new ConfigError(
-      '"cluster.secretEnv" is missing: name an environment variable with a secret that all nodes have.',
-      'cluster',
-    );
+function secretOf(name: string, environment: NodeJS.ProcessEnv): string {
   const secret = environment[name] ?? '';
   if (secret !== '') return secret;
-  throw new ConfigError(`"cluster.secretEnv" names the environment variable ${name}, which is not set.`, 'cluster');
+  throw new ConfigError(
+    `The environment variable ${name} is not set: give all nodes of the cluster the same secret in it, such as the output of "openssl rand -hex 32".`,
+    'cluster',
+  );
 }
 
 /** What listens on all addresses, or on a port that the system chooses, cannot tell the others where it is. */

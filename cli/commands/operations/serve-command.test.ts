@@ -90,3 +90,19 @@ test('a data directory that cannot be made is named, with what to do', async (t)
     );
   }
 });
+
+test('options of the cluster override those of the file, which may be the same for all nodes', async (t) => {
+  const cwd = temporaryFolder(t);
+  const cluster = { url: 'postgres://127.0.0.1:1/svc', secretEnv: 'UNSET' };
+  writeFileSync(join(cwd, 'config.json'), JSON.stringify({ cluster }));
+  const refusal = async (...options: string[]) => {
+    const words = ['serve', '--config', 'config.json', '--data-dir', 'data', '--port', '0', ...options];
+    return (await svc(words, { cwd })).stderr;
+  };
+  assert.match(await refusal('--node', 'a b'), /"cluster\.node" in the configuration must be a name/);
+  assert.match(await refusal('--node-address', 'ftp://x'), /"cluster\.address" in the configuration must be/);
+  const address = ['--node-address', 'http://10.0.0.5:8787'];
+  assert.match(await refusal(...address), /The environment variable UNSET is not set/);
+  const urls = ['--cluster', 'postgres://a.example/svc', '--cluster', 'mysql://b.example/svc'];
+  assert.match(await refusal(...urls), /"cluster\.urls\[1\]" in the configuration must be the address of a PostgreSQL/);
+});

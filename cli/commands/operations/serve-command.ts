@@ -12,7 +12,7 @@ import { type Config, ConfigError, loadConfig } from '../../../supervisor/config
 import { NoUws } from '../../../supervisor/edge/uws-binding.ts';
 import type { RunningGateway } from '../../../supervisor/serve.ts';
 import { templateFolder, templateIds } from '../../../supervisor/tree/entry-points.ts';
-import { type CommandContext, packageVersion } from '../../command.ts';
+import { type Arguments, type CommandContext, packageVersion } from '../../command.ts';
 import { readAppId, uploadApp } from '../../dev/app-folder.ts';
 import { CommandError, UsageError } from '../../failure.ts';
 import { Client } from '../../gateway/client.ts';
@@ -131,10 +131,29 @@ async function configure(context: CommandContext): Promise<Partial<Config> & { d
   if (edge !== undefined) config.edge = checkEdge(edge);
   const logFile = args.text('log-file');
   if (logFile !== undefined) config.logFile = { ...config.logFile, path: logFile };
+  const cluster = clusterOf(args, config.cluster ?? null);
   const isGiven = args.has('data-dir') || config.dataDir === undefined;
   const dataDir = isGiven ? dataDirectory : resolve(cwd, config.dataDir as string);
   const appsStoreRoot = await chooseStore(args.text('store'), { ...config, dataDir });
-  return { ...config, dataDir, appsStoreRoot };
+  return { ...config, dataDir, appsStoreRoot, cluster };
+}
+
+/** The cluster of the configuration file, which is the same for all nodes, overridden by the options, which differ. */
+function clusterOf(args: Arguments, given: Config['cluster']): Config['cluster'] {
+  const urls = args.list('cluster');
+  const database = urls.length > 0 ? { urls } : given;
+  const ofNode = {
+    node: args.text('node') ?? given?.node,
+    address: args.text('node-address') ?? given?.address,
+    secretEnv: given?.secretEnv,
+  };
+  const set = Object.fromEntries(Object.entries(ofNode).filter(([, value]) => value !== undefined));
+  if (database !== null) return { ...database, ...set };
+  if (Object.keys(set).length === 0) return null;
+  throw new UsageError(
+    '--node and --node-address are for a node of a cluster.',
+    'Name its database too: --cluster postgres://svc@db.example.org/svc',
+  );
 }
 
 /** Throws `CommandError` for a file that cannot be used. */
