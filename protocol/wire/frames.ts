@@ -74,6 +74,12 @@ export const GROUP_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256] as const;
 /** How many operations the commits of a writer had: all together, and how many commits had as many, see `GROUP_BUCKETS`. */
 export type CommitGroups = { operations: number; buckets: number[] };
 
+/** Upper bounds in milliseconds of the buckets of `LogWaits`; a last bucket has what is longer. */
+export const LOG_WAIT_BUCKETS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000] as const;
+
+/** How long commits of a writer waited until the log of pages of a cluster had them, and how many it did not get. */
+export type LogWaits = { ms: number; buckets: number[]; failed: number };
+
 /** What a process or thread says of itself in a heartbeat: bytes, and microseconds of CPU. */
 export type ProcessStats = {
   rss?: number;
@@ -83,6 +89,7 @@ export type ProcessStats = {
   eventLoopMs?: number;
   counters?: Record<string, number>;
   groups?: CommitGroups;
+  logged?: LogWaits;
 };
 
 /** Why a file or folder was not flushed: the code that Node gave, such as `ENOSPC`. */

@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { LIMITS } from '../limits.ts';
 import { FrameBatch, FrameDecoder } from './codec.ts';
-import { type CommitGroups, type Frame, type FrameOf, Kind } from './frames.ts';
+import { type CommitGroups, type Frame, type FrameOf, Kind, type LogWaits } from './frames.ts';
 
 /** Size of one read, the same as Node's own. */
 const READ_BYTES = 64 * 1024;
@@ -149,10 +149,13 @@ export function openLink(socketPath: string, ticket: string, handlers: LinkHandl
   return link;
 }
 
-/** The answer of a process to ping `n`; `counters` is what it shows of its work in `svc status`, `groups` those of a writer. */
-export function pong(n: number, counters: Record<string, number>, groups?: CommitGroups): FrameOf<'pong'> {
+/** The answer of a process to ping `n`; `counters` is what it shows of its work in `svc status`, the rest is a writer's. */
+export function pong(
+  n: number,
+  counters: Record<string, number>,
+  ofWriter: { groups?: CommitGroups; logged?: LogWaits } = {},
+): FrameOf<'pong'> {
   const { rss, heapUsed } = process.memoryUsage();
   const { user, system } = process.cpuUsage();
-  const stats = { rss, heapUsed, cpuUser: user, cpuSystem: system, counters };
-  return [Kind.pong, n, groups === undefined ? stats : { ...stats, groups }];
+  return [Kind.pong, n, { rss, heapUsed, cpuUser: user, cpuSystem: system, counters, ...ofWriter }];
 }

@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isOfNode } from '../../protocol/buckets.ts';
 import type { ErrorBody } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { DbOp, type FrameOf, GROUP_BUCKETS } from '../../protocol/wire/frames.ts';
+import { DbOp, type FrameOf, GROUP_BUCKETS, LOG_WAIT_BUCKETS } from '../../protocol/wire/frames.ts';
 import { DataLost } from '../../storage/data-file.ts';
 import type { Change, Database } from './database.ts';
 import { type Keeper, type KeptDatabase, notOurs } from './keeper.ts';
@@ -62,6 +62,12 @@ export type LaneTools = {
   dropped(name: string): void;
 };
 
+/** The bucket of a value, by the upper bounds of the buckets but the last. */
+function placeIn(bounds: readonly number[], value: number): number {
+  const place = bounds.findIndex((bound) => value <= bound);
+  return place < 0 ? bounds.length : place;
+}
+
 /** Of a ticket; its maintenance says nothing of `migrated`. */
 type Joined = { file: string; name: string; migrated?: boolean | undefined };
 
@@ -72,6 +78,8 @@ export class Lanes {
   readonly counters = { commits: 0, statements: 0, rows: 0, groupMax: 0, checkpoints: 0 };
   /** How many operations the commits had. */
   readonly groups = { operations: 0, buckets: Array<number>(GROUP_BUCKETS.length + 1).fill(0) };
+  /** How long the commits waited for the log of pages. */
+  readonly logged = { ms: 0, buckets: Array<number>(LOG_WAIT_BUCKETS.length + 1).fill(0), failed: 0 };
   readonly #lanes = new Map<string, Lane>();
   readonly #ready = new Set<Lane>();
   #roundScheduled = false;
@@ -130,9 +138,13 @@ export class Lanes {
     counters.commits++;
     if (operations > counters.groupMax) counters.groupMax = operations;
     groups.operations += operations;
-    let bucket = 0;
-    while (bucket < GROUP_BUCKETS.length && operations > (GROUP_BUCKETS[bucket] as number)) bucket++;
-    (groups.buckets[bucket] as number)++;
+    (groups.buckets[placeIn(GROUP_BUCKETS, operations)] as number)++;
+  }
+
+  /** A commit that the log of pages had after `ms`. */
+  shipped(ms: number): void {
+    this.logged.ms += ms;
+    (this.logged.buckets[placeIn(LOG_WAIT_BUCKETS, ms)] as number)++;
   }
 
   /** A number for one transaction, which later writers do not reuse. */
@@ -362,9 +374,16 @@ export class Lane {
   /** Ships a commit. */
   #ship(database: Database, change: Change): void {
     const kept = this.#kept;
-    kept?.committed(database, change.after).catch(() => {
-      if (this.#kept === kept) this.#lose();
-    });
+    if (kept === null) return;
+    const { clock } = this.#tools;
+    const from = clock.now();
+    kept.committed(database, change.after).then(
+      () => this.#lanes.shipped(clock.now() - from),
+      () => {
+        this.#lanes.logged.failed++;
+        if (this.#kept === kept) this.#lose();
+      },
+    );
   }
 
   /** Calls `then` once the log of pages has all that is committed now, or `fail`; at once without such a log. */

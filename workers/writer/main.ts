@@ -146,10 +146,12 @@ class Writer {
     const { supervisorSocket, ticket, watchTicket } = this.#bootstrap;
     const link = openLink(supervisorSocket, ticket, {
       onFrame: (frame) => {
-        const { counters, open, groups } = this.lanes;
+        const { counters, open, groups, logged } = this.lanes;
         const migrations = Number(this.#pulse.isMigrating);
-        if (frame[0] === Kind.ping) link.send(pong(frame[1], { ...counters, open, migrations }, groups));
-        else if (frame[0] === Kind.owned && this.#keeper !== null) void this.#own(this.#keeper, frame, link);
+        if (frame[0] === Kind.ping) {
+          const ofLog = this.#keeper === null ? {} : { logged };
+          link.send(pong(frame[1], { ...counters, open, migrations }, { groups, ...ofLog }));
+        } else if (frame[0] === Kind.owned && this.#keeper !== null) void this.#own(this.#keeper, frame, link);
         else if (frame[0] === Kind.stop && !this.stopping) {
           this.stopping = true;
           void this.lanes.drain().then(() => process.exit(0));
