@@ -123,6 +123,16 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       options: { '-w, --watch': 'Refresh every second' },
       load: async () => (await import('./commands/operations/status-command.ts')).status,
     },
+    'cluster [status|nodes|drain] [node-name]': {
+      summary: 'Show the nodes of the cluster and what they own, or take one out of service',
+      details: [
+        'Without a verb or with "status": the nodes, the buckets of apps that each of them owns, and the database. "nodes" lists the nodes alone.',
+        '"drain" hands the buckets of a node over to the others and waits until it has none: then it can be stopped, and nobody waits for anything. Until then it goes on answering. Without a name it is the node that is asked; another one is asked at its own address.',
+      ],
+      options: { '--undo': 'With drain: let the node take buckets again' },
+      examples: ['svc cluster', 'svc cluster nodes --json', 'svc cluster drain', 'svc cluster drain node-2 --undo'],
+      load: async () => (await import('./commands/operations/cluster-command.ts')).cluster,
+    },
     doctor: {
       local: true,
       summary: 'Check this machine and its gateway, and say how to fix problems',

@@ -38,6 +38,17 @@ const CONVERSATIONS = 'GET /_svc-conversations/apps/notes/sessions?limit=500';
 
 const KNOB = { key: 'theme', label: 'Theme', default: 'light', options: [{ value: 'light', label: 'Light' }] };
 
+const node = (name: string, state: string, self: boolean) => ({
+  name,
+  state,
+  self,
+  address: '',
+  version: '',
+  buckets: 1,
+});
+/** The asked node does not drain: somebody else let it take buckets again. */
+const CLUSTER = { node: 'one', nodes: [node('one', 'live', true), node('two', 'gone', false)], freeBuckets: 0 };
+
 const ROUTES: Routes = {
   'GET /svc/_apps/notes/settings': { json: { knobs: [KNOB], prefs: {}, settings: {} } },
   'GET /svc/_runs/chat': { json: { app: 'notes', automation: '_chat', ref: 'notes/_chat' } },
@@ -67,6 +78,8 @@ const ROUTES: Routes = {
   'POST /svc/_tool/svc_describe': { json: { data: DESCRIBED } },
   'GET /svc/notes/_chat/windows?limit=500': { json: [{ windowId: 'food', mode: 'data', ...PERIOD }] },
   [CONVERSATIONS]: { json: [{ conversationId: 'code', ...PERIOD }] },
+  'GET /svc/_cluster': { json: CLUSTER },
+  'POST /svc/_cluster/drain': { json: CLUSTER },
   'POST /svc/notes/_chat': { stream: ['event: phase\ndata: {"type":"phase","phase":"thinking"}\n\n'], hangUp: true },
 };
 
@@ -79,7 +92,7 @@ const USAGE = `--apps; aps; run notes; runs --state failed; runs --state ok --fo
   people role twice owner; connections rm none; connections rm; people link none; people link both@example.org; groups rm none;
   share notes none; share notes both; share notes; share notes ada --link; unshare notes none; unshare notes twice;
   open --workspace one; desktop notes --quit; automations enable notes; secret set notes; secret ls notes more; workspaces update one; workspaces rename one; publish; restore x;
-  rm notes; serve --edge x; serve --with tods; serve --store x; serve --store tarball --config git.json; convert --store tarball; new;
+  rm notes; serve --edge x; serve --node one; cluster drain three; serve --with tods; serve --store x; serve --store tarball --config git.json; convert --store tarball; new;
   new --ts --id x; new +; new blank --publish; new blank --clone todos --ts; new blank --clone none; chat notes;
   chat notes hi --attach a.txt; chat notes hi --mode full ${many}; backup --keep 2; backup verify; backup x --schedule off more;
   backup x --schedule daily; backup ls x; files ls notes x; files ls notes --sort x; files put notes; files get notes; files rm notes zz;
@@ -96,7 +109,7 @@ const FAILED = `logs ./blank; logs ./none; read notes list @none; describe notes
   files get notes 2; files get notes 3 --out a.txt; files get notes 3 --out none/x; files get notes 4; files put notes none; files put notes blank;
   files put notes large/big.txt; settings notes them x; settings notes theme x;
   chats show notes none; run again chat; push a.tgz; push empty.tgz; push marked; pull notes; pull todos a.txt; pull todos notes; push large/app.tar.gz; serve --port 0 --host 192.0.2.1 --data-dir x;
-  desktop; desktop --browser none; desktop --browser /bin/true; service install; notify test; notify test mail`;
+  desktop; desktop --browser none; desktop --browser /bin/true; service install; notify test; notify test mail; cluster drain; cluster drain two`;
 
 /** Why these are not provoked here. The compiler requires a hint for them, as for all the others. */
 const NOT_HERE: Record<string, string> = {

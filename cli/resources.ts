@@ -111,6 +111,24 @@ export const WORKSPACES: Listed<'GET /svc/_sessions'> = {
   ],
 };
 
+/** Of the cluster, in the order of names. */
+export const NODES: Listed<'GET /svc/_cluster', 'nodes'> = {
+  key: 'GET /svc/_cluster',
+  member: 'nodes',
+  named: ({ name: called, address }) => [called, address],
+  none: () =>
+    'This gateway is in no cluster. Make it a node of one: svc serve --cluster <postgres-url> (docs/cluster.md)',
+  columns: [
+    name('NODE', (node) => node.name, { squeeze: true }),
+    text('', ({ self }) => (self ? { text: 'this one', format: 'dim' } : ''), { drop: 3, ifAny: true }),
+    text('STATE', ({ state }) => drawState(state)),
+    count('BUCKETS', ({ buckets }) => buckets),
+    age('STARTED', ({ started }) => started, { drop: 2 }),
+    text('VERSION', ({ version }) => version, { drop: 1 }),
+    text('ADDRESS', ({ address }) => address, { drop: 4 }),
+  ],
+};
+
 export const AUTOMATIONS: Listed<'GET /svc/_automations', 'rows'> = {
   key: 'GET /svc/_automations',
   page: (last) => ({ after: last?.ref }),

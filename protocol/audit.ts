@@ -37,6 +37,8 @@ export const AUDIT_ACTIONS = {
   'app.restored': 'A removed app was restored from the trash.',
   'app.deleted': 'A removed app was deleted from the trash.',
   'version.deleted': 'A stored version of an app was deleted.',
+  'node.drained': 'A node of the cluster was told to hand over what it has.',
+  'node.resumed': 'A node of the cluster that was drained was let take its share again.',
 } as const;
 
 export type AuditAction = keyof typeof AUDIT_ACTIONS;

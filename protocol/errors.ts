@@ -176,6 +176,8 @@ export const ERROR_CODES = {
     status: 409,
     when: 'This is about all apps in one piece, and in a cluster each node has some; the message says what to do instead.',
   },
+  NO_CLUSTER: { status: 409, when: 'The gateway is a node of no cluster.' },
+  LAST_NODE: { status: 409, when: 'No other node could take what this one has.' },
   QUOTA_EXCEEDED: {
     status: 507,
     when: 'The files of the app would be over `blobQuotaMb` of its manifest, or over 100,000; nothing was stored.',

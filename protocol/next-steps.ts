@@ -107,5 +107,7 @@ export const NEXT_STEPS: Readonly<Record<ErrorCode, string>> = {
   STORAGE_UNAVAILABLE:
     'Try again, with the same idempotency key, after the time that `Retry-After` names. If it goes on, look at the nodes and at their PostgreSQL.',
   NOT_IN_CLUSTER: 'Do that, or ask for one app at a time.',
+  NO_CLUSTER: 'Start it with a database that it shares with other nodes: docs/cluster.md.',
+  LAST_NODE: 'Start another node, or end the draining of one: `svc cluster drain <node> --undo`.',
   QUOTA_EXCEEDED: 'Delete files that the app no longer needs, or raise `blobQuotaMb` in its `app.json`.',
 };

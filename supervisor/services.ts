@@ -10,6 +10,7 @@ import type { GitStoreServices } from './authoring/open-authoring.ts';
 import type { Templates } from './authoring/templates.ts';
 import type { Automations } from './automations/automations.ts';
 import type { Blobs } from './blobs.ts';
+import type { ClusterNode } from './cluster/node.ts';
 import type { Config } from './config.ts';
 import type { Databases } from './databases.ts';
 import type { Deployments } from './deployments/deploy.ts';
@@ -44,6 +45,8 @@ export type Services = AppsOptions & {
   blobs: Blobs;
   config: Config;
   databases: Databases;
+  /** Null for a gateway of its own. */
+  cluster: ClusterNode | null;
   /** Null when the embedding host owns authentication. */
   access: Access | null;
   /**

@@ -330,6 +330,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const made = {
       ...parts,
       version: VERSION,
+      cluster,
       access,
       agentTokens,
       programTokens,

@@ -127,6 +127,7 @@ const ROUTES: Row[] = [
   ['POST', '/svc/_apps/team/sql', { sql: 'SELECT 1' }, 'manager'],
   ['GET', '/svc/_apps', undefined, 'none'],
   ['GET', '/svc/_system', undefined, 'owner'],
+  ['GET', '/svc/_cluster', undefined, 'owner'],
   ['GET', '/svc/_audit', undefined, 'owner'],
   ['GET', '/svc/_tokens', undefined, 'owner'],
   ['GET', '/svc/_sessions', undefined, 'none'],

@@ -181,6 +181,7 @@ const PROVOKED: Partial<Record<ErrorCode, () => Promise<Provoked>>> = {
     return archives.call('DELETE', `/svc/_apps/notes/versions/${versionId}`);
   },
   BACKUP_FOLDER: () => call('PUT', '/svc/_backups', { body: { cron: '0 3 * * *', dir: '/dev/null' } }),
+  NO_CLUSTER: () => call('POST', '/svc/_cluster/drain', { body: { draining: true } }),
   RESTORE_TARGET: () => post('/svc/_code/import', 'no bundle', { 'content-type': 'application/octet-stream' }),
   QUOTA_EXCEEDED: () => call('PUT', '/svc/notes/_blobs', { body: 'x', headers: { 'content-type': 'text/plain' } }),
 };
@@ -208,6 +209,7 @@ const ELSEWHERE: Partial<Record<ErrorCode, string>> = {
   STORAGE_FULL: 'test/disk.e2e.test.ts',
   STORAGE_UNAVAILABLE: 'supervisor/cluster/calls/calls.test.ts',
   NOT_IN_CLUSTER: 'supervisor/cluster/calls/all-nodes.test.ts',
+  LAST_NODE: 'test/cluster-operations.e2e.test.ts',
 };
 
 /** What is wrong with one value, file or field says which. */

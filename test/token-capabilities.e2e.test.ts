@@ -62,6 +62,8 @@ const ATTEMPTS: Attempt[] = [
   { needs: 'never', method: 'DELETE', path: '/svc/_tokens/OWN_ID' },
   { needs: 'never', method: 'POST', path: '/svc/_session' },
   { needs: 'never', method: 'GET', path: '/svc/_system' },
+  { needs: 'never', method: 'GET', path: '/svc/_cluster' },
+  { needs: 'never', method: 'POST', path: '/svc/_cluster/drain', body: { draining: true } },
   { needs: 'never', method: 'GET', path: '/svc/_insights' },
   { needs: 'never', method: 'POST', path: '/svc/_backup' },
   { needs: 'never', method: 'POST', path: '/svc/_apps/APP/repair', body: { newData: true } },

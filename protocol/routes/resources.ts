@@ -19,6 +19,7 @@ import { AUTOMATIONS } from './automations/automations-rows.ts';
 import { RUNS } from './automations/runs-rows.ts';
 import { AUDIT } from './operations/audit-rows.ts';
 import { BACKUPS } from './operations/backups-rows.ts';
+import { CLUSTER } from './operations/cluster-rows.ts';
 import { CODE } from './operations/code-rows.ts';
 import { NOTICES } from './operations/notices-rows.ts';
 import { SYSTEM } from './operations/system-rows.ts';
@@ -40,6 +41,7 @@ const ALL = [
   AUTOMATIONS,
   BACKUPS,
   CHAT,
+  CLUSTER,
   CODE,
   OAUTH,
   CONNECTIONS,

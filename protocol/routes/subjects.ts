@@ -76,6 +76,8 @@ const EXCEPTIONS: Readonly<Record<string, Subject>> = {
   'GET /svc/_health': 'any',
   'GET /svc/_system': 'any',
   'GET /svc/_metrics': 'any',
+  'GET /svc/_cluster': 'any',
+  'POST /svc/_cluster/drain': 'any',
   'GET /svc/_agents/status': 'any',
   'GET /svc/_turn/runner-status': 'any',
   // The same at every node.

@@ -4,7 +4,7 @@ export type Tone = 'good' | 'bad' | 'passing' | 'other';
 
 const STATES: Record<Exclude<Tone, 'other'>, string> = {
   good: 'ok active live running succeeded ready up connected',
-  bad: 'lost quarantined damaged failed failed_to_start error dead crashed unresponsive',
+  bad: 'lost gone quarantined damaged failed failed_to_start error dead crashed unresponsive',
   passing: 'degraded no_active_version placed waiting starting draining stopping backoff queued retrying',
 };
 const TONES = new Map(

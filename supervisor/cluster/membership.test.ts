@@ -205,6 +205,20 @@ describe('membership', { skip: whyNoPostgres() ?? false }, () => {
     await settles('it is gone', () => two.membership.nodes.length === 1);
   });
 
+  test('a node that was drained and need not be takes its share again; renewals are counted', async () => {
+    const one = await startNode('one');
+    const two = await startNode('two');
+    await settles('both share', isSpread([one, two]));
+    one.membership.draining = true;
+    await settles('two has all', isSpread([two]));
+    assert.ok(one.membership.draining && one.membership.leaseMs > 0, 'it is still a node');
+    await settles('two knows', () => two.membership.nodes.find(({ name }) => name === 'one')?.draining);
+    one.membership.draining = false;
+    await settles('both share again', isSpread([one, two]));
+    assert.ok(one.membership.renewals.ok > 2);
+    assert.deepEqual([one.membership.renewals.failed, one.membership.databaseFault], [0, null]);
+  });
+
   test('a node that leaves is followed at once', async () => {
     const [one, two] = (await Promise.all([startNode('one'), startNode('two')])) as [Node, Node];
     await settles('both share', isSpread([one, two]));

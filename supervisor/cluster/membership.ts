@@ -37,9 +37,13 @@ export class Membership extends EventEmitter<Events> {
   #running: Promise<void> = Promise.resolve();
   readonly #quiescing = new Set<number>();
   #isAsking = false;
+  #databaseFault: string | null = null;
   /** The latest change of owners that this node asked for. */
   #asked: Promise<void> = Promise.resolve();
   #drained: (() => void)[] = [];
+
+  /** Of the lease, since the start: those that the database answered, and those that it did not. */
+  readonly renewals = { ok: 0, failed: 0 };
 
   constructor(options: MembershipOptions) {
     super();
@@ -79,11 +83,30 @@ export class Membership extends EventEmitter<Events> {
     return this.#member.epochOf(bucket, now());
   }
 
+  /** Why the database did not answer when it was last asked; null when it did. */
+  get databaseFault(): string | null {
+    return this.#databaseFault;
+  }
+
+  /** Milliseconds for which the lease still holds if it is not renewed; 0 when it has ended. */
+  get leaseMs(): number {
+    return Math.max(0, this.#member.leaseUntil - now());
+  }
+
+  get draining(): boolean {
+    return this.#member.draining;
+  }
+
+  /** Whether to hand over all buckets and take no new ones. */
+  set draining(draining: boolean) {
+    this.#member.draining = draining;
+    this.#wake();
+  }
+
   /** Hands over all buckets and takes no new ones. Resolves when the node has none; goes on while the database is away. */
   async drain(): Promise<void> {
-    this.#member.draining = true;
     const drained = new Promise<void>((resolve) => this.#drained.push(resolve));
-    this.#wake();
+    this.draining = true;
     await drained;
   }
 
@@ -123,6 +146,8 @@ export class Membership extends EventEmitter<Events> {
       }
       const sentAt = now();
       const look = await directory.look(node, this.#member.draining, this.#member.known);
+      this.renewals.ok++;
+      this.#databaseFault = null;
       if (this.#isEnded) return false;
       const lost = this.#member.looked(look, sentAt, now());
       this.#isJoined = this.#member.holds(now());
@@ -133,6 +158,8 @@ export class Membership extends EventEmitter<Events> {
       this.#tellNodes();
       return this.#act() || !this.#isJoined;
     } catch (error) {
+      this.renewals.failed++;
+      this.#databaseFault = (error as Error).message;
       this.#warn((error as Error).message);
       return true;
     }

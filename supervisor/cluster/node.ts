@@ -8,6 +8,7 @@ import type { Logger } from 'pino';
 import { bucketOf } from '../../protocol/buckets.ts';
 import { movedError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { ClusterStatus } from '../../protocol/routes/operations/cluster-rows.ts';
 import type { OwnedBucket } from '../../protocol/wire/frames.ts';
 import { AppDirectory, type ListedApp } from '../../storage/cluster/app-directory.ts';
 import { Database } from '../../storage/cluster/database.ts';
@@ -31,6 +32,7 @@ import { locator } from './locator.ts';
 import { Membership } from './membership.ts';
 import type { ClusterSettings } from './settings.ts';
 import { checkStart } from './start-checks.ts';
+import { clusterStatus } from './status.ts';
 
 const FILE_CONNECTIONS = 4;
 const NOTHING: StoredBucket = { subjects: [], apps: [], databases: [] };
@@ -142,6 +144,21 @@ export class ClusterNode {
   get pageLog(): PageLog {
     const { urls, node } = this.#options.settings;
     return { urls, node };
+  }
+
+  get status(): ClusterStatus {
+    return clusterStatus(this.#options.settings, this.#membership);
+  }
+
+  /** For metrics: see `Membership` and `Calls`. */
+  get counts() {
+    const { renewals, leaseMs } = this.#membership;
+    return { renewals, leaseMs, sent: this.#calls?.sent ?? null };
+  }
+
+  /** Whether to hand over what it has, in the background, and to take nothing new. */
+  set draining(draining: boolean) {
+    this.#membership.draining = draining;
   }
 
   /** Joins the cluster, and resolves when what it got at once is served. Rejects as `Membership.start` does. */

@@ -2,6 +2,7 @@
 
 import { readFile, statfs } from 'node:fs/promises';
 import { cpuUsage, memoryUsage, version as nodeVersion, pid, uptime } from 'node:process';
+import { NO_CLUSTER } from '../../protocol/routes/operations/cluster-rows.ts';
 import type { ActorStatus, ProcessStatus, SystemStatus } from '../../protocol/routes/operations/system-rows.ts';
 import type { Services } from '../services.ts';
 import type { Actor } from '../tree/actor/actor.ts';
@@ -60,6 +61,7 @@ export async function systemStatus(services: Services): Promise<SystemStatus> {
     timeZone: services.automations.scheduler.times.zone,
     backups: services.scheduledBackups.status(),
     notices: services.notices.status(),
+    cluster: services.cluster?.status ?? NO_CLUSTER,
     counters: {
       subscribers: services.changes.subscribers,
       changeRingBytes: services.changes.ringBytes,

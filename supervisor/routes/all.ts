@@ -16,6 +16,7 @@ import { workspaceRoutes } from './authoring/workspaces-routes.ts';
 import { automationEditRoutes } from './automations/automation-edit-routes.ts';
 import { automationRoutes, fireRoutes, hookRoutes } from './automations/automations-routes.ts';
 import { runRoutes } from './automations/runs-routes.ts';
+import { clusterRoutes } from './operations/cluster-routes.ts';
 import { noticeRoutes } from './operations/notices-routes.ts';
 import { registryRoutes } from './operations/registry-routes.ts';
 import { secretRoutes } from './operations/secrets-routes.ts';
@@ -69,6 +70,7 @@ export function allRoutes(services: Services): Route[] {
     ...secretRoutes(services),
     ...blobRoutes(services),
     ...systemRoutes(services),
+    ...clusterRoutes(services),
     ...agentRoutes(services),
     ...tokenRoutes(services),
     ...noticeRoutes(services),

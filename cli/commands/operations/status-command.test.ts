@@ -1,5 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import {
+  CLUSTER_STATUS_EXAMPLE,
+  NO_CLUSTER,
+  type NodeStatus,
+} from '../../../protocol/routes/operations/cluster-rows.ts';
 import type { ActorStatus, ProcessStatus, SystemStatus } from '../../../protocol/routes/operations/system-rows.ts';
 import { createStyle, visible } from '../../terminal/style.ts';
 import { drawStatus } from './status-command.ts';
@@ -65,6 +70,7 @@ const STATUS: SystemStatus = {
     { name: 'web', kind: 'http', state: 'connected', lastError: 'an earlier failure' },
   ],
   notices: [],
+  cluster: NO_CLUSTER,
   backups: {
     state: 'off',
     running: false,
@@ -113,6 +119,24 @@ test('the process tree', () => {
     'retired      idle 1   crash 2',
     'writer       group commits 7',
   ]);
+});
+
+test('a node of a cluster: what it owns, and whether the database answers', () => {
+  const [node, other] = CLUSTER_STATUS_EXAMPLE.nodes as NodeStatus[];
+  const cluster: SystemStatus['cluster'] = {
+    ...NO_CLUSTER,
+    node: 'node-1',
+    nodes: [node!, { ...other!, state: 'draining' }],
+    database: { addresses: [], answers: true, error: null },
+  };
+  const linesOf = (now: SystemStatus['cluster']) =>
+    drawStatus({ ...STATUS, cluster: now }, Number.POSITIVE_INFINITY, createStyle(false))
+      .map(visible)
+      .filter((line) => line.startsWith('cluster'));
+  assert.deepEqual(linesOf(cluster), ['cluster      node-1 ● live   2,048 of 4,096 buckets   2 nodes']);
+  const away = { ...cluster, database: { addresses: [], answers: false, error: 'away' } };
+  assert.match(linesOf(away)[0] ?? '', /2 nodes {3}database ● does not answer$/);
+  assert.deepEqual(linesOf(NO_CLUSTER), []);
 });
 
 test('channels of notices: those that fail, and why', () => {

@@ -1,8 +1,9 @@
 /** `svc status`: the gateway and its tree of processes and threads. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { automationRef } from '../../../protocol/automations/automation.ts';
+import { BUCKETS } from '../../../protocol/buckets.ts';
 import type { ActorStatus, ProcessStatus, SystemStatus } from '../../../protocol/routes/operations/system-rows.ts';
-import { formatBytes, formatCount } from '../../../protocol/text/units.ts';
+import { formatBytes, formatCount, plural } from '../../../protocol/text/units.ts';
 import type { CommandContext } from '../../command.ts';
 import { failureOf, nameOfChannel } from '../../resources.ts';
 import { drawState } from '../../terminal/states.ts';
@@ -11,6 +12,7 @@ import { type Cell, type Column, drawTable, right } from '../../terminal/table.t
 import { formatAge, formatDuration, formatWait } from '../../terminal/units.ts';
 import { joined, wrap } from '../../terminal/wrap.ts';
 import { shortVersion } from '../apps/versions-command.ts';
+import { drawDatabase } from './cluster-command.ts';
 
 const REFRESH_MS = 1000;
 
@@ -46,6 +48,7 @@ export async function status({ args, terminal, connect }: CommandContext): Promi
 
 export function drawStatus(now: SystemStatus, width: number, style: Style): string[] {
   const below = [
+    ...clusterLines(now, width, style),
     ...backupLines(now, width, style),
     ...noticeLines(now, width, style),
     ...toolServerLines(now, width, style),
@@ -123,6 +126,21 @@ function known(value: number | null, format: (value: number) => string): string 
 /** A count that should be 0. */
 function notable(count: number): Cell {
   return count > 0 ? { text: formatCount(count), format: 'yellow' } : '0';
+}
+
+/** The node of a cluster: what it owns, and whether the database answers. */
+function clusterLines({ cluster }: SystemStatus, width: number, style: Style): string[] {
+  const own = cluster?.nodes.find(({ self }) => self);
+  // An older gateway does not report it.
+  if (own === undefined) return [];
+  const state = drawState(own.state);
+  const facts = [
+    `${own.name} ${style(state.format, state.text)}`,
+    `${formatCount(own.buckets)} of ${formatCount(BUCKETS)} buckets`,
+    plural(cluster.nodes.length, 'node'),
+    ...(cluster.database?.answers === false ? [`database ${drawDatabase(cluster.database, style)}`] : []),
+  ];
+  return listed('cluster', joined(facts, '   ', width - COUNTERS_INDENT), style);
 }
 
 /** Backups on schedule: the result of the last one, and the time of the next. */

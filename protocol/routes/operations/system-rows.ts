@@ -5,6 +5,7 @@ import { count, listOf, number, type Of, object, oneOf, orNull, text, textOrNull
 import { elsewhere, limitOf, OF_APP, switched, TIME } from '../pieces.ts';
 import { resource, row } from '../row.ts';
 import { BACKUP_STATUS, BACKUP_STATUS_EXAMPLE } from './backups-rows.ts';
+import { CLUSTER_STATUS, CLUSTER_STATUS_EXAMPLE } from './cluster-rows.ts';
 import { CHANNEL } from './notices-rows.ts';
 
 const COUNT_OR_NULL = orNull(count);
@@ -70,6 +71,7 @@ const STATUS = object({
   timeZone: { ...text, says: 'Of schedules without a `tz`' },
   backups: elsewhere(BACKUP_STATUS, 'The [schedule of backups](http-backups.md#show-the-schedule)'),
   notices: elsewhere(listOf(CHANNEL), 'The [channels of notices](http-notices.md#list-the-channels)'),
+  cluster: elsewhere(CLUSTER_STATUS, 'The [cluster](http-cluster.md#show-the-cluster)'),
   counters: object({
     subscribers: count,
     changeRingBytes: count,
@@ -127,6 +129,7 @@ const STATUS_EXAMPLE = {
   timeZone: 'Europe/Berlin',
   backups: BACKUP_STATUS_EXAMPLE,
   notices: [],
+  cluster: CLUSTER_STATUS_EXAMPLE,
   counters: {
     subscribers: 3,
     changeRingBytes: 2048,

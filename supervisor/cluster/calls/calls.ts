@@ -61,6 +61,11 @@ export class Calls {
   readonly #nodes = new NodeClient();
   readonly #finder: Finder;
   readonly #gathering: Gathering;
+  /**
+   * Requests for other nodes since the start, each time that one was sent: what was answered, was refused because the other node is
+   * not the owner, or was lost with that node. Those that were not sent have no owner that is known.
+   */
+  readonly sent = { answered: 0, moved: 0, lost: 0, ownerless: 0 };
 
   constructor(options: CallsOptions) {
     this.#options = options;
@@ -99,8 +104,10 @@ export class Calls {
   #bring(exchange: Exchange, bucket: number | null, files: FilesOf | null, body: Buffer | null): void {
     const { owners } = this.#options;
     if (bucket === null || owners.isOwn(bucket)) this.#answer(exchange, files);
-    else if (owners.of(bucket) === undefined) this.#refuse(exchange, unavailable('No node has this data now.'));
-    else this.#read(exchange, bucket, body);
+    else if (owners.of(bucket) === undefined) {
+      this.sent.ownerless++;
+      this.#refuse(exchange, unavailable('No node has this data now.'));
+    } else this.#read(exchange, bucket, body);
   }
 
   /** Brings a request to the node that has what it is about. What none has, this one answers. */
@@ -252,7 +259,9 @@ export class Calls {
       address,
       proof,
       body,
+      onAnswer: () => void this.sent.answered++,
       onOther: (said) => {
+        this.sent.moved++;
         if (call.found !== null && !isSecond) {
           this.#findAgain(call, call.found);
           return;
@@ -262,7 +271,10 @@ export class Calls {
         if (this.#hear(bucket, proof, said) && !isSecond && canRepeat) this.#send({ ...call, isSecond: true });
         else this.#refuse(exchange, movedError());
       },
-      onLost: (wasSent) => this.#refuse(exchange, lost(exchange, wasSent)),
+      onLost: (wasSent) => {
+        this.sent.lost++;
+        this.#refuse(exchange, lost(exchange, wasSent));
+      },
     });
   }
 
@@ -288,6 +300,7 @@ export class Calls {
       try {
         said = await this.#nodes.askOwner(exchange, address, proof);
       } catch {
+        this.sent.lost++;
         this.#refuse(exchange, lost(exchange, false));
         body.destroy();
         return;
@@ -296,6 +309,7 @@ export class Calls {
         this.#send(call);
         return;
       }
+      this.sent.moved++;
       if (!this.#hear(bucket, proof, said)) break;
     }
     this.#refuse(exchange, movedError());

@@ -37,6 +37,8 @@ export type Forwarding = {
   readonly address: string;
   readonly proof: string;
   readonly body: Buffer | Readable | null;
+  /** Runs when the other node has begun to answer. */
+  readonly onAnswer: () => void;
   /** Gets the value of `OWNER` where the other node does not own the bucket. Nothing was done. */
   readonly onOther: (owner: string) => void;
   /** Runs when the other node is gone before its answer begins. `wasSent`: it may have done what was asked. */
@@ -66,7 +68,7 @@ export class NodeClient {
   readonly #nodes = new Map<string, Node>();
 
   /** Sends a request on. The exchange gets the answer, unless one of the callbacks runs. */
-  forward({ exchange, address, proof, body, onOther, onLost }: Forwarding): void {
+  forward({ exchange, address, proof, body, onAnswer, onOther, onLost }: Forwarding): void {
     const { method, path, query } = exchange;
     const headers = requestHeaders(exchange.headers, proof);
     if (Buffer.isBuffer(body)) headers.push('content-length', String(body.length));
@@ -87,8 +89,10 @@ export class NodeClient {
     sent.on('response', (answer) => {
       isAnswered = true;
       const head = headOf(answer);
-      if (head.owner === null) passOn(exchange, sent, answer, head, () => onLost(true));
-      else {
+      if (head.owner === null) {
+        onAnswer();
+        passOn(exchange, sent, answer, head, () => onLost(true));
+      } else {
         answer.resume();
         onOther(head.owner);
       }
