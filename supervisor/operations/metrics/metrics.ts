@@ -7,6 +7,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Metric, Registry } from 'prom-client';
 import type { Services } from '../../services.ts';
 import { appFamilies } from './app-families.ts';
+import { clusterFamilies } from './cluster-families.ts';
 import { type Family, partsOf, type Sample, samplesOf } from './families.ts';
 import { gatewayFamilies } from './gateway-families.ts';
 
@@ -53,7 +54,7 @@ export class Metrics {
   #open(): Printer {
     const services = this.#services;
     services.metricsLoop.start();
-    this.#families = [...gatewayFamilies(services), ...appFamilies(services)];
+    this.#families = [...gatewayFamilies(services), ...clusterFamilies(services), ...appFamilies(services)];
     return new Printer();
   }
 }
