@@ -1,15 +1,12 @@
 // What an operator sees and does: a gateway that is a node, its options, status, metrics and audit log, and `svc cluster`.
 import assert from 'node:assert/strict';
-import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { BUCKETS, bucketOf } from '../protocol/buckets.ts';
 import type { NodeStatus } from '../protocol/routes/operations/cluster-rows.ts';
-import { Database } from '../storage/cluster/database.ts';
-import { Directory } from '../supervisor/cluster/directory.ts';
-import { Membership } from '../supervisor/cluster/membership.ts';
+import { type OtherNode, otherNode } from '../testing/cluster.ts';
 import { svc } from '../testing/command-line.ts';
 import { freePort } from '../testing/free-port.ts';
 import { type Answer, TestGateway } from '../testing/gateway.ts';
@@ -21,9 +18,7 @@ const SECRET = { SVC_CLUSTER_SECRET: 'of this test' };
 describe('a gateway that is a node', { skip: whyNoPostgres() ?? false }, () => {
   let server: Postgres;
   let gateway: TestGateway;
-  /** A node that has its part in the cluster, and no gateway. */
-  let other: Membership;
-  let database: Database;
+  let other: OtherNode;
   const folder = mkdtempSync(join(tmpdir(), 'svc-test-'));
 
   before(async () => {
@@ -31,19 +26,11 @@ describe('a gateway that is a node', { skip: whyNoPostgres() ?? false }, () => {
     const flags = ['--store', 'tarball', '--cluster', server.url, '--node', 'berlin'];
     gateway = new TestGateway(join(folder, 'data'), flags, SECRET);
     await gateway.start(String(await freePort()));
-    database = new Database([server.url]);
-    other = new Membership({
-      directory: new Directory(database),
-      node: { name: 'oslo', instance: randomUUID(), address: 'http://127.0.0.1:1', version: '0.0.1' },
-      previous: null,
-      quiesce: async () => {},
-      log: { info: () => {}, warn: () => {} },
-    });
+    other = otherNode(server.url, 'oslo');
   });
 
   after(async () => {
-    await other.stop();
-    await database.close();
+    await other.end();
     await gateway.stop();
     await server.stop();
     rmSync(folder, { recursive: true, force: true });
@@ -87,9 +74,9 @@ describe('a gateway that is a node', { skip: whyNoPostgres() ?? false }, () => {
   });
 
   test('svc cluster drain waits until another node has everything, and --undo gives it its share back', async () => {
-    await other.start();
+    await other.membership.start();
     assert.ok(await owns('oslo', (buckets) => buckets > BUCKETS * 0.4), 'the other node has its share');
-    assert.equal(other.epochOf(bucketOf('_identity')), null, 'the first one has the audit log');
+    assert.equal(other.membership.epochOf(bucketOf('_identity')), null, 'the first one has the audit log');
     const drained = await command('drain', 'berlin');
     assert.equal(drained.code, 0, drained.stderr);
     assert.match(drained.stdout, /✓ Node berlin owns no buckets: it can be stopped/);
@@ -125,19 +112,16 @@ describe('a gateway that is a node', { skip: whyNoPostgres() ?? false }, () => {
   });
 
   test('a node that left is not there any more, one that was ended without a word is gone', async () => {
-    await other.stop();
+    await other.membership.stop();
     assert.ok(await eventually(LIMIT_MS, async () => (await nodeNamed('oslo')).state === 'gone'));
     assert.ok(await owns('berlin', (buckets) => buckets === BUCKETS), 'it takes what the other one had');
     const { code, stderr } = await command('drain', 'oslo');
     assert.equal(code, 1);
     assert.match(stderr, /Node oslo does not run/);
     assert.match((await command('drain', 'three')).stderr, /There is no node "three"\.\n {2}Nodes: berlin, oslo/);
-    await new Directory(database).leave({ name: 'oslo', instance: (await instanceOf('oslo')) ?? '' });
+    await other.leave();
     assert.ok(await eventually(LIMIT_MS, async () => (await nodeNamed('oslo')) === undefined));
   });
-
-  const instanceOf = async (name: string): Promise<string | undefined> =>
-    (await new Directory(database).nodes()).find((node) => node.name === name)?.instance;
 
   test('draining is in the audit log', async () => {
     const entries: { action: string; target: string | null }[] = (await gateway.call('GET', '/svc/_audit')).json;

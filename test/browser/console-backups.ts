@@ -36,6 +36,7 @@ export function backupsSuite(gateway: TestGateway): void {
     test('a backup is made and verified, a changed one is detected; the command that restores it is shown', async () => {
       const page = await suite.open('/system/backups');
       await page.getByText('No backup was made yet').waitFor();
+      assert.equal(await page.getByRole('link', { name: 'Cluster' }).count(), 0, 'it is in none');
       await page.getByRole('button', { name: 'Back up now' }).click();
       await page.getByText(/Made and verified .*, in /).waitFor();
       const [made] = await files();
