@@ -146,7 +146,9 @@ export class TestGateway {
   }
 
   async #ready(stdout: Readable): Promise<void> {
+    let said = '';
     for await (const line of createInterface({ input: stdout })) {
+      said = line;
       const { event, url, token, pid } = JSON.parse(line) as {
         event?: string;
         url: string;
@@ -157,7 +159,7 @@ export class TestGateway {
       Object.assign(this, { url, token, pid });
       return;
     }
-    throw new Error(`The daemon did not start: ${this.log}`);
+    throw new Error(`The daemon did not start: ${said}${this.log}`);
   }
 
   /** Asks it to stop; resolves with its exit code. */

@@ -51,19 +51,22 @@ function account(): { uid: number; gid: number } | undefined {
   return { uid: idOf('-u'), gid: idOf('-g') };
 }
 
-/** Starts a server of its own on a free port of 127.0.0.1. Every caller stops it. */
-export async function postgres(): Promise<Postgres> {
+/**
+ * Starts a server of its own on a free port of 127.0.0.1. Every caller stops it. With a `primary`, it is a standby that the primary
+ * waits for from then on with each commit.
+ */
+export async function postgres(primary?: Postgres): Promise<Postgres> {
   const bin = binaries();
   if (bin === null) throw new Error('PostgreSQL is not installed.');
   const folder = mkdtempSync(join(tmpdir(), 'svc-postgres-'));
   const as = account();
   if (as !== undefined) chownSync(folder, as.uid, as.gid);
   const data = join(folder, 'data');
-  execFileSync(join(bin, 'initdb'), ['-D', data, '-U', USER, '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'], {
-    ...as,
-    cwd: folder,
-    stdio: 'ignore',
-  });
+  const [program, ...words] =
+    primary === undefined
+      ? ['initdb', '-U', USER, '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync']
+      : ['pg_basebackup', '-d', primary.url, '-R', '-c', 'fast', '--no-sync'];
+  execFileSync(join(bin, program as string), [...words, '-D', data], { ...as, cwd: folder, stdio: 'ignore' });
   const port = await freePort();
   const urlOf = (name: string) => `postgres://${USER}@127.0.0.1:${port}/${name}`;
   const options = [...SETTINGS, `port=${port}`, 'listen_addresses=127.0.0.1', `unix_socket_directories=${folder}`];
@@ -90,7 +93,11 @@ export async function postgres(): Promise<Postgres> {
   const fast = (pid: number): void => void process.kill(pid, 'SIGINT');
 
   await start();
-  await run(urlOf('postgres'), `CREATE DATABASE ${DATABASE}`);
+  if (primary === undefined) await run(urlOf('postgres'), `CREATE DATABASE ${DATABASE}`);
+  else {
+    await run(primary.url, "ALTER SYSTEM SET synchronous_standby_names = '*'");
+    await run(primary.url, 'SELECT pg_reload_conf()');
+  }
   // A test that fails before it stops the server, or is ended because it takes too long, leaves none behind.
   process.once('SIGTERM', () => process.exit(1));
   process.once('exit', () => {

@@ -1,0 +1,94 @@
+/**
+ * Runs a cluster on this machine, to try what nodes do: PostgreSQL with a synchronous standby, and three nodes (`npm run cluster`) or
+ * another number of them (`npm run cluster -- 5`). All of it is in temporary folders, and ends with Ctrl-C.
+ */
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { freePort } from '../testing/free-port.ts';
+import { root, TestGateway } from '../testing/gateway.ts';
+import { postgres, whyNoPostgres } from '../testing/postgres.ts';
+
+const [asked = '3'] = process.argv.slice(2);
+const FIRST_PORT = 8787;
+
+const missing = whyNoPostgres();
+if (missing !== null) {
+  console.error(`${missing}.`);
+  process.exit(1);
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'svc-cluster-'));
+process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+const secret = randomBytes(32).toString('hex');
+
+console.log('Starting PostgreSQL with a synchronous standby …');
+const primary = await postgres();
+const standby = await postgres(primary);
+
+const nodes: TestGateway[] = [];
+for (let n = 0; n < Number(asked); n++) {
+  const name = `node-${n + 1}`;
+  console.log(`Starting ${name} …`);
+  const databases = [primary, standby].flatMap(({ url }) => ['--cluster', url]);
+  const flags = ['--store', 'tarball', '--node', name, ...databases];
+  const node = new TestGateway(join(folder, name), flags, { SVC_CLUSTER_SECRET: secret });
+  try {
+    await node.start(String(await portFor(FIRST_PORT + n)));
+  } catch (error) {
+    console.error(`${name}: ${(error as Error).message}`);
+    process.exit(1);
+  }
+  nodes.push(node);
+}
+
+const first = nodes[0] as TestGateway;
+const last = nodes.at(-1) as TestGateway;
+const svc = `node ${join(root, 'bin/svc.js')}`;
+console.log(`
+Nodes of one cluster. Ask any of them for anything:
+
+${nodes.map(({ url, pid }, n) => `  node-${n + 1}    ${url}   pid ${pid}`).join('\n')}
+
+  token     ${first.token}
+  primary   ${primary.url}
+  standby   ${standby.url}
+  folder    ${folder}
+
+In another terminal:
+
+  export SVC_URL=${first.url} SVC_TOKEN=${first.token}
+  ${svc} cluster
+  ${svc} push ${join(root, 'dist/templates/todos')}
+  ${svc} write todos add '{"title": "Milk"}'
+  ${svc} read todos list --url ${last.url} --token $SVC_TOKEN
+
+A node hands over what it has, and takes its share again; one that is killed is followed within seconds:
+
+  ${svc} cluster drain node-${nodes.length}
+  ${svc} cluster drain node-${nodes.length} --undo
+  kill -9 ${last.pid}
+
+Ctrl-C ends all of it.`);
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void end());
+
+/** The nodes first: they hand over and say goodbye while the database is there. */
+async function end(): Promise<void> {
+  console.log('\nEnding …');
+  await Promise.all(nodes.map((node) => node.stop()));
+  await primary.stop();
+  await standby.stop();
+  process.exit(0);
+}
+
+/** This one where it is free. */
+function portFor(port: number): Promise<number> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', () => resolve(freePort()));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(port)));
+  });
+}
