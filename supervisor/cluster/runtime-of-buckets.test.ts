@@ -73,7 +73,7 @@ async function setUp(t: TestContext) {
   const attachments = new Attachments({ tables, layout, log, now: () => clock.now });
   const ledger = ledgerOn(runtime, writer.client('analytics'));
   await ledger.open();
-  return { runtime, opened, ledger, store, chat, attachments, clock, layout, log };
+  return { writer, runtime, opened, ledger, store, chat, attachments, clock, layout, log };
 }
 
 test('a database is made by the first write for an app of its bucket, and by no look', async (t) => {
@@ -127,7 +127,7 @@ test('runs of all databases are listed in their order and by pages, and each is 
   const ids = async (...asked: Parameters<RunLedger['list']>) =>
     (await ledger.list(...asked)).map(({ runId }) => runId);
   assert.deepEqual(await ids(), newest);
-  assert.deepEqual(await ids({}, 4), newest.slice(0, 4));
+  for (const limit of [2, 4]) assert.deepEqual(await ids({}, limit), newest.slice(0, limit));
   assert.deepEqual(await ids({ before: newest[3] as string }, 4), newest.slice(4, 8));
   assert.deepEqual(await ids({ state: 'error' }, 3), newest.slice(5, 8));
   assert.deepEqual(await ids({ app: 'todos' }, 2), [newest[2], newest[5]]);
@@ -235,6 +235,24 @@ test('what an earlier owner left under way ends once, when its bucket comes, and
   await ledger.insert(queuedRun({ app: 'notes' }));
   await ledger.recover(db);
   assert.deepEqual(await states(), [['notes', 'queued'], ...recovered]);
+});
+
+test('what another node put into a transcript is found when the bucket is back', async (t) => {
+  const { writer, runtime, store, layout, log } = await setUp(t);
+  const say = async (chats: ChatStore, id: string) => {
+    const window = await chats.open({ kind: 'window', app: 'notes', id });
+    const turn = { turnId: `t-${id}`, message: 'x', mode: 'data', runner: 'stub', ts: NOW } as const;
+    await window.append(await window.begin(turn, []), [], { end: 'ok' });
+  };
+  const windows = async () => (await store.windows('notes')).map(({ windowId }) => windowId).sort();
+  await say(store, 'here');
+  assert.deepEqual(await windows(), ['here']);
+  runtime.release(NOTES);
+  const elsewhere = new RuntimeOfBuckets((bucket) => writer.client(`elsewhere-${bucket}`));
+  elsewhere.serve(NOTES, false);
+  await say(new ChatStore({ tables: new RuntimeTables(elsewhere, makeChatTables), layout, log }), 'there');
+  runtime.serve(NOTES, true);
+  assert.deepEqual(await windows(), ['here', 'there']);
 });
 
 test('attachments are swept in all databases', async (t) => {

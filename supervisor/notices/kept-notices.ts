@@ -67,7 +67,7 @@ export class KeptNotices {
   /** What waits for a channel that is there no more. */
   dropChannel(channel: string): void {
     const statement: SqlStatement = ['DELETE FROM notices WHERE channel = ?', [channel]];
-    for (const db of this.#runtime.all()) void this.#noted(this.#tables.in(db), [statement]);
+    for (const db of this.#runtime.all()) void this.#noted(() => this.#tables.in(db), [statement]);
   }
 
   keepFailure(key: string, at: number): void {
@@ -90,18 +90,18 @@ export class KeptNotices {
   }
 
   #write(app: string | null, statements: SqlStatement[]): Promise<void> {
-    return statements.length === 0 ? Promise.resolve() : this.#noted(this.#tables.of(app), statements);
+    return statements.length === 0 ? Promise.resolve() : this.#noted(() => this.#tables.of(app), statements);
   }
 
-  #noted(opening: Promise<DbClient>, statements: SqlStatement[]): Promise<void> {
-    const written = this.#written(opening, statements);
+  #noted(open: () => Promise<DbClient>, statements: SqlStatement[]): Promise<void> {
+    const written = this.#written(open, statements);
     this.#underWay = Promise.all([this.#underWay, written]);
     return written;
   }
 
-  async #written(opening: Promise<DbClient>, statements: SqlStatement[]): Promise<void> {
+  async #written(open: () => Promise<DbClient>, statements: SqlStatement[]): Promise<void> {
     try {
-      const db = await opening;
+      const db = await open();
       await retryIfWriterLost(() => db.batch(statements));
     } catch (error) {
       this.#log.warn({ err: error }, 'Notices could not be stored: they are in memory only, and a restart loses them.');

@@ -35,6 +35,7 @@ test('what an earlier gateway could not send of an app goes out here, and its fa
   const { port } = server.address() as AddressInfo;
   const config = defaultConfig(writer.folder);
   config.notify = [{ kind: 'json', url: `http://127.0.0.1:${port}/` }];
+  const wakes: (() => void)[] = [];
   const gateway = (file: string) => {
     const db = writer.client(file);
     const notices = new Notices({
@@ -46,6 +47,10 @@ test('what an earlier gateway could not send of an app goes out here, and its fa
       redactor: () => new Redactor(),
       record: null,
       log: pino({ enabled: false }),
+      setTimer: (_ms, wake) => {
+        wakes.push(wake);
+        return () => {};
+      },
     });
     t.after(() => notices.stop());
     return { db, notices };
@@ -56,7 +61,7 @@ test('what an earlier gateway could not send of an app goes out here, and its fa
   });
   const [one, other] = [gateway('one'), gateway('other')];
   one.notices.failed(failure('notes'));
-  await eventually(LIMIT_MS, () => one.notices.status()[0]?.state === 'failing');
+  await eventually(LIMIT_MS, () => wakes.length === 1);
   one.notices.release((app) => app === 'notes');
   assert.equal(one.notices.status()[0]?.waiting, 0);
 
@@ -66,4 +71,9 @@ test('what an earlier gateway could not send of an app goes out here, and its fa
   other.notices.failed(failure('todos'));
   await eventually(LIMIT_MS, () => got.length === 2);
   assert.deepEqual(got, ['notes failed', 'todos failed']);
+  // The first one knows of no failure any more.
+  wakes[0]?.();
+  one.notices.failed(failure('notes'));
+  await eventually(LIMIT_MS, () => got.length === 3);
+  assert.equal(got[2], 'notes failed');
 });

@@ -380,11 +380,8 @@ export class RunLedger {
   }
 
   /** The database for rows of the app, in which nothing is left that an earlier gateway had under way. */
-  async #toWrite(app: string): Promise<DbClient> {
-    if (!this.#isOpen) await this.open();
-    const db = this.#runtime.of(app);
-    await this.recover(db);
-    return db;
+  #toWrite(app: string): Promise<DbClient> {
+    return this.#isOpen ? this.#recovery.in(this.#runtime.of(app)) : this.open().then(() => this.#toWrite(app));
   }
 
   /** Another node goes on with the app: what is counted of its history is counted anew. */

@@ -41,16 +41,17 @@ export class OneRuntimeDatabase implements RuntimeDatabases {
 /** Does something once in each database, before what needs it. After a failure the next one who needs it tries again. */
 export class OncePerDatabase {
   readonly #work: (db: DbClient) => Promise<unknown>;
-  readonly #done = new WeakMap<DbClient, Promise<unknown>>();
+  readonly #done = new WeakMap<DbClient, Promise<DbClient>>();
 
   constructor(work: (db: DbClient) => Promise<unknown>) {
     this.#work = work;
   }
 
-  in(db: DbClient): Promise<unknown> {
+  /** Resolves with the database. Every write waits for this, so that it makes no promise where it is done. */
+  in(db: DbClient): Promise<DbClient> {
     const known = this.#done.get(db);
     if (known !== undefined) return known;
-    const done = this.#work(db);
+    const done = this.#work(db).then(() => db);
     this.#done.set(db, done);
     done.catch(() => this.#done.delete(db));
     return done;
@@ -68,18 +69,18 @@ export class RuntimeTables {
     this.#made = new OncePerDatabase((db) => retryIfWriterLost(() => make(db)));
   }
 
-  async in(db: DbClient): Promise<DbClient> {
-    await this.#made.in(db);
-    return db;
+  in(db: DbClient): Promise<DbClient> {
+    return this.#made.in(db);
   }
 
-  async of(key: string | null): Promise<DbClient> {
-    return await this.in(this.databases.of(key));
+  /** Like the next one, throws as `RuntimeDatabases` do. */
+  of(key: string | null): Promise<DbClient> {
+    return this.in(this.databases.of(key));
   }
 
-  async existing(key: string | null): Promise<DbClient | null> {
+  existing(key: string | null): Promise<DbClient> | null {
     const db = this.databases.existing(key);
-    return db && (await this.in(db));
+    return db && this.in(db);
   }
 
   all(): Promise<DbClient[]> {
