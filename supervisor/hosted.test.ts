@@ -1,6 +1,7 @@
 // Apps and workspaces are served and released while a gateway runs, on both stores: what is told, what ends, what is there again, here
 // and at another gateway.
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readlinkSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,10 +12,12 @@ import type { RunRecord } from '../protocol/automations/runs.ts';
 import { Layout } from '../storage/layout.ts';
 import { openSqlite } from '../storage/sqlite.ts';
 import { appOf } from '../testing/apps.ts';
+import { historyOf } from '../testing/chat.ts';
 import { type Ending, serveExchanges } from '../testing/exchange-server.ts';
 import { type Answer, type StoreKind, TestGateway } from '../testing/gateway.ts';
 import { childrenOf } from '../testing/processes.ts';
-import { eventually, LIMIT_MS } from '../testing/waiting.ts';
+import { scriptedRunner } from '../testing/scripted-runner.ts';
+import { eventually, LIMIT_MS, LONG_MS } from '../testing/waiting.ts';
 import { resolveConfig } from './config.ts';
 import type { Services } from './services.ts';
 import { assemble } from './wiring.ts';
@@ -35,7 +38,7 @@ const NOTES = appOf('notes', {
     slow: {
       writes: ['notes'],
       run: `async ({ db }) => {
-        await new Promise((resolve) => setTimeout(resolve, 500));
+        while (!(await db.get('SELECT 1 FROM gates'))) await new Promise((resolve) => setTimeout(resolve, 10));
         await db.run("INSERT INTO notes (text) VALUES ('slow')");
       }`,
     },
@@ -45,7 +48,7 @@ const NOTES = appOf('notes', {
     endless: { run: 'async () => new Promise(() => {})' },
     yearly: { triggers: [{ kind: 'cron', expr: '0 0 1 1 *', catchUp: true }], run: 'async () => ({})' },
   },
-  migrations: ['CREATE TABLE notes (text TEXT);'],
+  migrations: ['CREATE TABLE notes (text TEXT); CREATE TABLE gates (isOpen INTEGER);'],
   files: { 'index.html': '<title>Notes</title><p>live' },
 });
 const OTHER = appOf('other', {
@@ -73,7 +76,7 @@ async function startNode(t: TestContext, dataDir: string, store: StoreKind, serv
     authorize: undefined,
     trustHost: false,
     kind: 'plugin',
-    extensions: {},
+    extensions: { conversationRunner: scriptedRunner() },
     listening: () => null,
     servesNothing,
     onFatal: (reason) => assert.fail(reason),
@@ -100,12 +103,20 @@ async function filled(t: TestContext, store: StoreKind) {
   await ok(gateway.call('PUT', '/svc/_apps/notes/secrets/TOKEN', { body: { value: 'of the app' } }));
   await ok(gateway.call('PUT', '/svc/_apps/notes/settings', { body: { colour: 'blue' } }));
   await ok(gateway.write('notes', 'add', { text: 'one' }, KEYED));
+  await ok(gateway.call('PUT', '/svc/notes/_blobs', { body: Buffer.from('a file') }));
   if (store === 'git') {
     await ok(gateway.call('POST', '/svc/_sessions', { body: { sessionId: 'mine' } }));
     await ok(gateway.call('PUT', '/svc/_sessions/mine/apps/notes/files/index.html', { body: '<p>draft' }));
     await ok(draft(gateway, 'svc_write', { app: 'notes', action: 'add', input: { text: 'in the draft' } }));
   }
   return { ...node, folder, webhook };
+}
+
+/** Lets `slow` end, which takes calls no more to be told so. */
+function openGate(dataDir: string): void {
+  const data = openSqlite(new Layout(dataDir).app('notes').data);
+  data.exec('INSERT INTO gates VALUES (1)');
+  data.close();
 }
 
 function draft(gateway: TestGateway, tool: string, body: object): Promise<Answer> {
@@ -132,14 +143,20 @@ function refusedCalls({ gateway }: Node, store: StoreKind, webhook: MintedWebhoo
     gateway.call('GET', '/svc/_apps/notes/secrets'),
     gateway.call('PUT', '/svc/_apps/notes/secrets/TOKEN', { body: { value: 'late' } }),
     gateway.call('GET', '/svc/notes/_changes'),
+    gateway.call('POST', '/svc/notes/_chat', { body: { windowId: 'w', message: 'say:late' } }),
+    gateway.call('PUT', '/svc/notes/_blobs', { body: Buffer.from('late') }),
     gateway.call('GET', '/svc/notes/_live?query=list'),
     gateway.call('GET', '/svc/_automations/notes/hook'),
+    gateway.call('GET', '/svc/_automations?app=notes'),
+    gateway.call('GET', '/svc/_logs?app=notes&follow=1'),
+    gateway.call('GET', '/svc/_runs?ref=notes/hook'),
     post(gateway, webhook, {}),
     ...(store === 'git'
       ? [
           draft(gateway, 'svc_read', { app: 'notes', query: 'list' }),
           gateway.call('GET', '/svc/_draft/mine/notes/'),
           gateway.call('GET', '/svc/_sessions/mine/apps/notes/files'),
+          gateway.call('GET', '/svc/_sessions/mine/diff'),
         ]
       : []),
   ];
@@ -182,6 +199,8 @@ async function checkServed({ gateway, services }: Node, store: StoreKind, webhoo
   );
   assert.deepEqual((await gateway.call('GET', '/svc/_apps/notes/settings')).json.settings, { colour: 'blue' });
   assert.equal((await ok(post(gateway, webhook, { from: 'outside' }))).json.ok, true);
+  const sha256 = createHash('sha256').update('a file').digest('hex');
+  assert.equal((await ok(gateway.call('GET', `/svc/notes/_blobs/${sha256}`))).text, 'a file');
   assert.ok((services.automations.scheduler.nextRunAt('notes/yearly') ?? 0) > Date.now());
   const listed = (await gateway.call('GET', '/svc/_automations?app=notes')).json.rows;
   assert.deepEqual(listed.map(({ ref }: { ref: string }) => ref).sort(), [
@@ -208,27 +227,34 @@ for (const store of ['tarball', 'git'] as const) {
     const { gateway, services, webhook, dataDir } = node;
     const { hosted, automations } = services;
     const streams = await Promise.all(
-      ['/svc/notes/_changes', '/svc/notes/_live?query=list', '/svc/_runs/_events?app=notes'].map((path) =>
-        gateway.stream(path),
-      ),
+      [
+        '/svc/notes/_changes',
+        '/svc/notes/_live?query=list',
+        '/svc/_runs/_events?app=notes',
+        '/svc/_logs?app=notes&follow=1',
+      ].map((path) => gateway.stream(path)),
     );
+    const turn = await gateway.stream('/svc/notes/_chat', {}, { windowId: 'w', message: 'say:hello hang' });
+    for (let event = await turn.next(); event.event !== 'assistant.delta'; ) event = await turn.next();
     const followed = await gateway.stream('/svc/other/_changes');
-    const fired = await ok(gateway.call('POST', '/svc/_automations/notes/endless/run', { body: {} }));
     const slow = gateway.write('notes', 'slow');
     assert.ok(
       await eventually(LIMIT_MS, () => (services.tree.existing('notes')?.generations[0]?.inFlight.size ?? 0) > 0),
     );
 
     let isReleased = false;
-    const released = hosted.release(HELD, 2000).then(() => {
+    const released = hosted.release(HELD, LONG_MS).then(() => {
       isReleased = true;
     });
+    assert.ok(await eventually(LIMIT_MS, () => services.registry.refusalOf('notes') !== null));
+    await checkRefused([gateway.read('notes', 'list'), gateway.write('notes', 'add', { text: 'no' })]);
+    assert.equal(isReleased, false, 'it waits for the call that is under way');
+    openGate(dataDir);
     // A neighbour is not disturbed.
-    for (let at = 0; !isReleased; at++) await ok(gateway.write('other', 'add', { text: String(at) }));
+    for (let at = 0; !isReleased || at === 0; at++) await ok(gateway.write('other', 'add', { text: String(at) }));
     await released;
-
     assert.equal((await slow).status, 200, 'what was under way has ended');
-    for (const stream of streams) await stream.ended();
+    for (const stream of [...streams, turn]) await stream.ended();
     await checkRefused(refusedCalls(node, store, webhook));
     assert.equal(automations.scheduler.nextRunAt('notes/yearly'), null);
     assert.deepEqual(services.registry.ids(), ['other']);
@@ -245,17 +271,28 @@ for (const store of ['tarball', 'git'] as const) {
     assert.deepEqual(readdirSync(join(dataDir, 'trash')), []);
     renameSync(aside, join(dataDir, 'apps/notes'));
 
+    await hosted.serve(HELD);
+    const fired = await ok(gateway.call('POST', '/svc/_automations/notes/endless/run', { body: {} }));
     // A release waits for what is under way, and what comes next waits for it.
     const order: string[] = [];
     await Promise.all([
+      hosted.release(HELD, 0).then(() => order.push('released')),
       hosted.serve(HELD).then(() => order.push('served')),
-      hosted.release(HELD).then(() => order.push('released')),
+      hosted.release(HELD, 0).then(() => order.push('released again')),
       hosted.serve(HELD).then(() => order.push('served again')),
     ]);
-    assert.deepEqual(order, ['served', 'released', 'served again']);
+    assert.deepEqual(order, ['released', 'served', 'released again', 'served again']);
     await checkServed(node, store, webhook);
     const run = (await runsOf(node)).find(({ runId }) => runId === fired.json.runId);
     assert.equal(run?.state, 'interrupted');
+    const said = await historyOf(gateway, 'notes', 'w');
+    assert.deepEqual(
+      said.map(({ text, state }) => [text, state]),
+      [
+        ['say:hello hang', 'interrupted'],
+        ['hello', undefined],
+      ],
+    );
     assert.ok(
       (await runsOf(node)).every(({ trigger }) => trigger.kind !== 'cron'),
       'nothing was missed',
@@ -266,6 +303,7 @@ for (const store of ['tarball', 'git'] as const) {
   test(`another gateway goes on with an app, on the ${store} store`, async (t) => {
     const first = await filled(t, store);
     const { webhook, folder } = first;
+    openGate(first.dataDir);
     await ok(first.gateway.write('notes', 'slow'));
     await ok(post(first.gateway, webhook, { from: 'before' }));
     const { registeredAt } = (await first.gateway.call('GET', '/svc/_apps/notes')).json;
@@ -310,10 +348,11 @@ for (const store of ['tarball', 'git'] as const) {
 
 test('a gateway that serves nothing at its start serves what it is told to', async (t) => {
   const first = await filled(t, 'git');
+  openGate(first.dataDir);
   await ok(first.gateway.write('notes', 'slow'));
   await first.end();
   const node = await startNode(t, first.dataDir, 'git', true);
-  await checkRefused(refusedCalls(node, 'git', first.webhook).slice(0, -4));
+  await checkRefused(refusedCalls(node, 'git', first.webhook).slice(0, -5));
   await node.services.hosted.serve(HELD);
   await checkServed(node, 'git', first.webhook);
   assert.equal((await node.gateway.read('other', 'list')).status, 503);

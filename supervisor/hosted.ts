@@ -95,8 +95,8 @@ export class Hosted {
     await tidy();
     registry.serve(apps);
     gitStore?.workspaces.serve(workspaces);
+    await automations.serve(apps);
     const registered = apps.filter((app) => registry.has(app));
-    await automations.serve(registered);
     this.#background = this.#background.then(() => this.#serveChats(registered));
   }
 
@@ -122,12 +122,19 @@ export class Hosted {
       gitStore?.tests.end((key) => isMoved(moved, key), movedError()),
     ]);
     registry.refuse(apps);
+    for (const app of apps) this.#options.apps.refuse(app);
     gitStore?.workspaces.refuse(workspaces);
-    for (const app of apps) await deployments.release(app);
+    for (const app of apps) {
+      await deployments.release(app);
+      // A version may have become live meanwhile.
+      automations.catalog.release(app);
+    }
     for (const workspace of workspaces) await gitStore?.workspaces.release(workspace);
-    await gitStore?.drafts.release(moved, drainMs);
+    await Promise.all([
+      gitStore?.drafts.release(moved, drainMs),
+      inParallel(apps, apps.length, (app) => this.#options.apps.release(app, drainMs)),
+    ]);
     await inParallel(apps, apps.length, async (app) => {
-      await this.#options.apps.release(app, drainMs);
       await attachments.release(app);
       await secrets.forget(app);
       await databases.release(app);

@@ -17,7 +17,6 @@ import { NewApps } from './authoring/new-apps.ts';
 import { type GitStoreServices, gitStoreOf, openAuthoring, openTemplates } from './authoring/open-authoring.ts';
 import { Automations, systemClock } from './automations/automations.ts';
 import { Blobs } from './blobs.ts';
-import { RuntimeOfBuckets } from './cluster/runtime-of-buckets.ts';
 import { type Config, egressOf } from './config.ts';
 import { Deployments } from './deployments/deploy.ts';
 import { openStore } from './deployments/store/open-store.ts';
@@ -45,13 +44,12 @@ import { ScheduledBackups } from './operations/scheduled-backups.ts';
 import { Pages } from './pages/pages.ts';
 import { Accounts } from './people/accounts.ts';
 import { ClientDocuments } from './people/connections/client-documents.ts';
-import type { IdentityDb } from './people/identity-db.ts';
 import { waysOf } from './people/ways.ts';
-import { OneRuntimeDatabase, RuntimeTables } from './runtime/runtime-databases.ts';
+import { RuntimeTables } from './runtime/runtime-databases.ts';
 import { Secrets } from './secrets.ts';
 import type { Services } from './services.ts';
 import { SqlProcesses } from './sql/sql-processes.ts';
-import { joinCluster, openCluster } from './start/cluster.ts';
+import { joinCluster, openCluster, openIdentity, openRuntime } from './start/cluster.ts';
 import { jobFolders, openDataDirectory } from './start/data-directory.ts';
 import type { Host } from './start/given-parts.ts';
 import { openRequests, recover } from './start/last-phases.ts';
@@ -120,14 +118,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     await unlessFull(log, writeProfile(layout.profile, host.kind));
     const registry: Registry = await opening;
     phases.begin('access');
-    const ownIdentity = databases.own('_identity', layout.identityDb);
-    const ofNodes = cluster?.identity(ownIdentity);
-    const identity: IdentityDb = {
-      db: ofNodes?.db ?? ownIdentity,
-      file: layout.identityDb,
-      log,
-      ...(ofNodes && { nodes: ofNodes }),
-    };
+    const identity = openIdentity(cluster, databases, layout, log);
     const registered = (app: string) => registry.has(app);
     const refusalOf = (key: string) => refusalIn(registry, gitStore, key);
     const [programTokens, accounts] = await Promise.all([
@@ -137,7 +128,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     phases.ends(() => programTokens.close());
     phases.ends(() => accounts.close());
     // First, or what they store last waits for another node.
-    phases.ends(() => ofNodes?.close());
+    phases.ends(() => cluster?.forgetPeople());
     let access: Access | null = null;
     if (hasAccess) {
       access = await Access.open(host.auth ? layout.token : layout.sessionKey, {
@@ -187,8 +178,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       },
     });
     phases.ends(() => sql.close());
-    const ofBuckets = cluster && RuntimeOfBuckets.in(layout, databases);
-    const runtime = ofBuckets ?? new OneRuntimeDatabase(databases.own('_runtime', layout.runtimeDb));
+    const runtime = openRuntime(cluster, databases, layout);
     const tables = new RuntimeTables(runtime, makeChatTables);
     const idempotency = new Idempotency(runtime);
     const attachments = new Attachments({ tables, layout, refusalOf, log });
@@ -370,7 +360,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     });
     const servesNothing = cluster !== null || host.servesNothing === true;
     await recover(phases, services, pipeline, { treeReady, servesNothing });
-    if (cluster !== null && ofBuckets !== null) await joinCluster(phases, cluster, { ...services, runtime: ofBuckets });
+    await joinCluster(phases, cluster, { ...services, runtime });
     const handle = cluster?.handler(services, pipeline.handle) ?? pipeline.handle;
     return { services, pipeline, handle, jobs, end: (drainMs) => phases.end(drainMs) };
   } catch (error) {

@@ -132,6 +132,24 @@ export function rowsOfFiles(resources: readonly Resource[] = RESOURCES): Readonl
   return new Set(changing.filter(({ method }) => method !== 'GET'));
 }
 
+/**
+ * The app or workspace that a request names, or whose data it is about where it names none; null where it is about no such data. `given`
+ * answers what the request has as `name` in a place.
+ */
+export function subjectIn(
+  subject: NamedSubject,
+  given: (place: NamedSubject['in'], name: string) => string | null | undefined,
+): { of: NamedSubject['of']; id: string } | null {
+  const { of, name, without } = subject;
+  const id = given(subject.in, name);
+  if (id !== undefined && id !== null) return { of, id: name === 'ref' ? (id.split('/', 1)[0] as string) : id };
+  return isNamed(without) ? subjectIn(without, given) : null;
+}
+
+export function isNamed(subject: Subject | undefined): subject is NamedSubject {
+  return typeof subject === 'object' && 'without' in subject;
+}
+
 /** The subject of every row. Throws where one has none. */
 export function subjectsOf(resources: readonly Resource[] = RESOURCES): ReadonlyMap<RouteRow, Subject> {
   return new Map(resources.flatMap((resource) => resource.rows.map((row) => [row, subjectOf(resource, row)] as const)));

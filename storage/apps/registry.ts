@@ -177,13 +177,21 @@ export class Registry {
     this.#ids = null;
   }
 
-  /** Takes what a cluster knows of its apps, before they are served here. Durable once it resolves. */
-  async learn(apps: readonly { id: string; registeredAt: number; maker: string | null }[]): Promise<void> {
+  /**
+   * Takes what a cluster knows of apps, before they are served here; those in `removed` are registered no more. Durable once it
+   * resolves.
+   */
+  async learn(
+    apps: readonly { id: string; registeredAt: number; maker: string | null }[],
+    removed: readonly string[] = [],
+  ): Promise<void> {
     const news = apps.filter(
       ({ id, registeredAt, maker }) => this.registeredAt(id) !== registeredAt || this.makerOf(id) !== maker,
     );
-    if (news.length === 0) return;
-    await this.#change((entries, _removed, makers) => {
+    const gone = removed.filter((id) => this.has(id));
+    if (news.length + gone.length === 0) return;
+    await this.#change((entries, before, makers) => {
+      for (const id of gone) remove(id, entries, before, makers);
       for (const { id, registeredAt, maker } of news) {
         entries.set(id, registeredAt);
         if (maker === null) makers.delete(id);
@@ -239,14 +247,7 @@ export class Registry {
   /** Durable once it resolves; the app's record is dropped from memory. */
   async deregister(id: string): Promise<void> {
     await this.#options.listed?.put({ id, registeredAt: null, maker: null });
-    await this.#change((entries, removed, makers) => {
-      entries.delete(id);
-      makers.delete(id);
-      // Only the latest ones: the oldest belong to forgotten apps.
-      removed.delete(id);
-      removed.add(id);
-      for (const oldest of removed) if (removed.size > LIMITS.removedIds) removed.delete(oldest);
-    });
+    await this.#change((entries, removed, makers) => remove(id, entries, removed, makers));
     this.forget(id);
   }
 
@@ -321,6 +322,15 @@ export class Registry {
       `${JSON.stringify({ apps, removed: [...removed] }, null, 2)}\n`,
     );
   }
+}
+
+function remove(id: string, entries: Map<string, number>, removed: Set<string>, makers: Map<string, string>): void {
+  entries.delete(id);
+  makers.delete(id);
+  // Only the latest ones: the oldest belong to forgotten apps.
+  removed.delete(id);
+  removed.add(id);
+  for (const oldest of removed) if (removed.size > LIMITS.removedIds) removed.delete(oldest);
 }
 
 export function unknownApp(id: string): SvcError {

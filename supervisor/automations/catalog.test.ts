@@ -81,6 +81,17 @@ test('finds the automations of every active version by ref and by slug', async (
   assert.deepEqual(told.sort(), ['todos', 'todos-2'], 'an app without any is told of');
 });
 
+test('the address of a webhook stays that of an app that another node has', async () => {
+  const { catalog, registry } = await open({ todos: { a: hook(SLUG) }, none: {} });
+  await catalog.serve(registry.ids());
+  catalog.release('todos');
+  assert.deepEqual([catalog.bySlug(SLUG), catalog.holderOf(SLUG), refs(catalog)], [undefined, 'todos', []]);
+  await catalog.serve(['todos']);
+  assert.equal(catalog.bySlug(SLUG)?.ref, 'todos/a');
+  catalog.forget('todos');
+  assert.equal(catalog.holderOf(SLUG), undefined);
+});
+
 test('follows the active version, and forgets an app', async () => {
   const { catalog, layout, registry, told } = await open({ todos: { a: hook(SLUG), b: automation() } });
   await catalog.serve(registry.ids());

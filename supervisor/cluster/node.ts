@@ -192,6 +192,11 @@ export class ClusterNode {
     return identity;
   }
 
+  /** Nobody is known from now on, and what is stored of people at last is not waited for. */
+  forgetPeople(): void {
+    this.#identity?.close();
+  }
+
   /** Resolves when the database of the cluster has the files of a subject. Rejects as `SharedFiles.store` does. */
   store(subject: Subject): Promise<void> {
     // Of a bucket that is not this node's any more it is refused.

@@ -188,27 +188,27 @@ export class Apps implements Scopes {
     const { tree, logs } = this.#options;
     const { automations, chat } = this.#later;
     await Promise.all([automations.removed(id), keepsChats ? undefined : chat.removed(id)]);
-    this.#drop(id);
+    this.refuse(id);
     await Promise.all([tree.remove(id), tree.removeFires(id)]);
     tree.meters.forget(id);
     await this.#end(id);
     await logs.close(id);
   }
 
-  /** Ends the calls of an app within `drainMs`, and what follows it, and forgets it: another node goes on with it. Its runs have ended. */
+  /** No call finds an app without the registry, which refuses it. */
+  refuse(id: string): void {
+    this.#ready.delete(id);
+    this.#pages.delete(id);
+  }
+
+  /** Ends the calls of an app within `drainMs`, and what follows it, and forgets it: another node goes on with it. It was refused, and its runs have ended. */
   async release(id: string, drainMs: number): Promise<void> {
     const { tree, logs, blobs, idempotency, sql } = this.#options;
-    this.#drop(id);
     await Promise.all([tree.release(id, drainMs), sql.settled(id)]);
     // The answers of these calls are stored under their keys.
     await Promise.all([idempotency.settled(id), blobs.release(id)]);
     await this.#end(id);
     await logs.release(id);
-  }
-
-  #drop(id: string): void {
-    this.#ready.delete(id);
-    this.#pages.delete(id);
   }
 
   /** Ends what follows an app, after its last call: the event of that would be remembered for ever. */

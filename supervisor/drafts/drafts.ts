@@ -64,9 +64,11 @@ export class Drafts {
     );
   }
 
-  /** Rejects with `UNKNOWN_SESSION` or `UNKNOWN_APP`. */
+  /** Rejects with `UNKNOWN_SESSION` or `UNKNOWN_APP`, and with `STORAGE_UNAVAILABLE` while another node has it. */
   async draft(workspace: string, app: string): Promise<Draft> {
     const key = draftKey(workspace, app);
+    const refusal = this.#options.refusalOf(key);
+    if (refusal !== null) throw refusal;
     const known = this.#drafts.get(key);
     if (known) return known;
     const opening = this.#opening.get(key) ?? this.#open(workspace, app).finally(() => this.#opening.delete(key));
@@ -140,8 +142,6 @@ export class Drafts {
 
   async #open(workspace: string, app: string): Promise<Draft> {
     const { source, refusalOf } = this.#options;
-    const refusal = refusalOf(draftKey(workspace, app));
-    if (refusal !== null) throw refusal;
     if (!isChosenId(workspace) || !(await source.has(workspace))) throw unknownWorkspace(workspace);
     if (!isAppId(app)) throw unknownApp(app);
     await source.folder(workspace, app);

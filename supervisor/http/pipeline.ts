@@ -7,6 +7,7 @@ import { ownerOfPath, type PageOwner, pageHost, pagePath } from '../../protocol/
 import { PAGE_KEY_HEADER } from '../../protocol/http/page-key.ts';
 import { appOfKey, draftKey, isAppId, isChosenId, scopeKey } from '../../protocol/ids.ts';
 import { PUSH_WORKER } from '../../protocol/notice.ts';
+import { subjectIn } from '../../protocol/routes/subjects.ts';
 import type { AnswerMeter, Exchange, ResponseHeaders } from '../edge/edge.ts';
 import { sendErrorPage } from '../pages/error-page.ts';
 import { pagePolicy } from '../pages/page-policy.ts';
@@ -150,7 +151,7 @@ export class Pipeline {
 
   #run(exchange: Exchange, place: Place, { route, params }: Found, caller: Caller): void {
     const { tracing, refusalOf } = this.#options;
-    const key = dataOf(route, params);
+    const key = dataOf(exchange, route, params);
     const refusal = key === null ? null : refusalOf(key);
     if (refusal !== null) throw refusal;
     const { span } = exchange;
@@ -299,11 +300,15 @@ function ownerOf(match: Match): PageOwner | null {
 }
 
 /** The key of the app or draft whose data a request is about, by its address; null where that names none. */
-function dataOf({ path, about }: Route, params: Params): string | null {
+function dataOf({ query }: Exchange, { path, about }: Route, params: Params): string | null {
   if (about === undefined) return null;
-  const named = params[about.name] ?? '';
-  if (about.of === 'workspace') return draftKey(named, '');
-  return scopeKey(named, path.startsWith('/svc/_draft/') ? params.sid : undefined);
+  const named = subjectIn(about, (place, name) => {
+    if (place === 'path') return params[name];
+    return place === 'query' ? new URLSearchParams(query).get(name) : null;
+  });
+  if (named === null) return null;
+  if (named.of === 'workspace') return draftKey(named.id, '');
+  return scopeKey(named.id, path.startsWith('/svc/_draft/') ? params.sid : undefined);
 }
 
 /** The app or draft that a route's address names; null where it names none. */

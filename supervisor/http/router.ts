@@ -1,6 +1,7 @@
 /** Finds the route of a request: one table, whole path segments, 405 with `Allow`, 400 for a path that cannot be decoded. */
 import { SvcError } from '../../protocol/errors.ts';
 import type { Capability, Method } from '../../protocol/routes/row.ts';
+import type { NamedSubject } from '../../protocol/routes/subjects.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { Caller } from './access/grants.ts';
 import type { Place } from './access/places.ts';
@@ -29,8 +30,8 @@ export type Route = Matched & {
    * itself.
    */
   visitors?: 'page' | 'tool';
-  /** The parameter that names the app, or draft or workspace, whose data it is about. */
-  about?: { readonly of: 'app' | 'workspace'; readonly name: string };
+  /** Whose data it is about; absent where only the body says that. */
+  about?: NamedSubject;
   /** Answers with a file that browsers load by themselves: its address may be signed in place of the page key. */
   isFile?: true;
   /** Its place in `ROUTE_KINDS`, for metrics. */

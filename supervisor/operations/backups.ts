@@ -107,6 +107,8 @@ export class Backups {
         dataFormat: DATA_FORMAT,
         apps: [...registry.ids()],
         hold: async (app, work) => {
+          // Another node has it by now, and its backup.
+          if (registry.refusalOf(app) !== null) return null;
           if (registry.has(app)) await deployments.checkData(app);
           return deployments.hold(app, work);
         },

@@ -11,7 +11,7 @@ import {
   type QueryOf,
   type RouteRow,
 } from '../../protocol/routes/row.ts';
-import { type Subject, subjectsOf } from '../../protocol/routes/subjects.ts';
+import { isNamed, subjectsOf } from '../../protocol/routes/subjects.ts';
 import type { Schema } from '../../protocol/shapes/schema.ts';
 import { Shape } from '../../protocol/shapes/shape.ts';
 import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
@@ -76,18 +76,12 @@ export function serveRaw(row: RouteRow, handle: Handle): Route[] {
   const needs: Needs = typeof row.needs === 'string' ? row.needs : 'route';
   const file = isFile === undefined ? {} : { isFile };
   const subject = SUBJECTS.get(row);
-  const about = subject === undefined ? {} : aboutOf(subject);
+  const about = isNamed(subject) && subject.of !== 'trashed' && subject.in !== 'body' ? { about: subject } : {};
   return pathsOf(row).map((path): Route => {
     // Visitors never use drafts.
     const open = visitors === undefined || path !== row.path ? {} : { visitors };
     return { method, path, needs, handle, kind: ROUTE_KINDS.indexOf(routeKind(path)), ...about, ...file, ...open };
   });
-}
-
-/** The app or workspace that the path names. */
-function aboutOf(subject: Subject): Pick<Route, 'about'> {
-  const isNamed = typeof subject === 'object' && (subject.of === 'app' || subject.of === 'workspace');
-  return isNamed && subject.in === 'path' ? { about: { of: subject.of, name: subject.name } } : {};
 }
 
 /** Reads what a row names: first what the edge has only in this turn, then the body. */

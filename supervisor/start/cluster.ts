@@ -9,15 +9,19 @@ import { inParallel } from '../../storage/files/atomic-file.ts';
 import type { Layout } from '../../storage/layout.ts';
 import type { Subject } from '../../storage/shared-files/subjects.ts';
 import type { ClusterNode } from '../cluster/node.ts';
-import type { RuntimeOfBuckets } from '../cluster/runtime-of-buckets.ts';
+import { RuntimeOfBuckets } from '../cluster/runtime-of-buckets.ts';
 import type { Config } from '../config.ts';
 import type { Moved } from '../dispatch/scope.ts';
 import type { Places } from '../http/access/places.ts';
+import type { Databases } from '../databases.ts';
+import type { IdentityDb } from '../people/identity-db.ts';
+import { OneRuntimeDatabase, type RuntimeDatabases } from '../runtime/runtime-databases.ts';
 import type { Services } from '../services.ts';
 import type { Phases } from './phases.ts';
 
 /** Databases at a time. */
 const FETCHED_AT_ONCE = 8;
+const IDENTITY = '_identity';
 
 type ClusterOptions = { config: Config; layout: Layout; log: Logger; version: string; places: Places | null };
 
@@ -37,14 +41,28 @@ export async function openCluster(
   return node;
 }
 
-type Parts = Pick<Services, 'hosted' | 'registry' | 'databases' | 'tree'> & { runtime: RuntimeOfBuckets };
+/** What the gateway knows of people: in a cluster what their owner says. */
+export function openIdentity(cluster: ClusterNode | null, databases: Databases, layout: Layout, log: Logger): IdentityDb {
+  const own = databases.own(IDENTITY, layout.identityDb);
+  const nodes = cluster?.identity(own);
+  return { db: nodes?.db ?? own, file: layout.identityDb, log, nodes };
+}
 
-/** Resolves when what the node got at once is served. Rejects with `ConfigError` where another node has its name. */
+/** The gateway's own rows of apps: in a cluster those of each bucket in a database of their own. */
+export function openRuntime(cluster: ClusterNode | null, databases: Databases, layout: Layout): RuntimeDatabases {
+  if (cluster !== null) return RuntimeOfBuckets.in(layout, databases);
+  return new OneRuntimeDatabase(databases.own('_runtime', layout.runtimeDb));
+}
+
+type Parts = Pick<Services, 'hosted' | 'registry' | 'databases' | 'tree'> & { runtime: RuntimeDatabases };
+
+/** Resolves when what the node got at once is served; at once without a cluster. Rejects with `ConfigError` where another node has its name. */
 export async function joinCluster(
   phases: Phases,
-  cluster: ClusterNode,
+  cluster: ClusterNode | null,
   { hosted, registry, databases, tree, runtime }: Parts,
 ): Promise<void> {
+  if (cluster === null || !(runtime instanceof RuntimeOfBuckets)) return;
   // First of all: it goes on answering until the others have what it had.
   phases.ends((drainMs) => cluster.stop(drainMs));
   const served = new Map<number, Moved>();
@@ -55,7 +73,8 @@ export async function joinCluster(
       const listed = apps.flatMap((app) =>
         app.registeredAt === null ? [] : { ...app, registeredAt: app.registeredAt },
       );
-      await registry.learn(listed);
+      const removed = apps.flatMap(({ id, registeredAt }) => (registeredAt === null ? id : []));
+      await registry.learn(listed, removed);
       const idsOf = (wanted: Subject['kind']) =>
         subjects.flatMap((one) => (one.kind === wanted && 'id' in one ? one.id : []));
       const moved = {

@@ -80,7 +80,7 @@ export class Tree {
       log,
       callbacks,
     };
-    this.writers = new Writers(this.#specifications, this.#createWriter);
+    this.writers = new Writers(this.#specifications, this.#createWriter, now, options.pageLog === null);
     this.hosts = new Hosts({ count, create: this.#createHost, now });
     options.simulation?.clock.onChange(() => {
       for (const generation of this.#generations.values()) generation.tellTime();

@@ -22,18 +22,23 @@ export class Writers {
   /** By the file of the database. */
   readonly #own = new Map<string, OwnWriter>();
   readonly #now: () => number;
+  /** A log of pages takes the groups of one process of a node. */
+  readonly #mayShare: boolean;
   readonly handover: Handover;
   /** Of a log of pages. */
   readonly owned = new OwnedBuckets();
   #names = 0;
   #ended = false;
 
-  /** `create` makes the process of the common writer, or of an app's. `now` in milliseconds that only grow. */
+  /** `create` makes the process of the common writer, or of an app's. `now` in milliseconds that only grow. Without
+   * `mayShare` no app gets one of its own. */
   constructor(
     specifications: Specifications,
     create: (spec: ChildSpec, app: string | null) => Child,
     now: () => number = () => performance.now(),
+    mayShare = true,
   ) {
+    this.#mayShare = mayShare;
     this.#specifications = specifications;
     this.#create = create;
     this.#now = now;
@@ -67,7 +72,7 @@ export class Writers {
 
   /** Whether `isolate` would find a place for one more. */
   get hasRoom(): boolean {
-    return !this.#ended && (this.#own.size < LIMITS.ownWriters || this.#idle() !== undefined);
+    return this.#mayShare && !this.#ended && (this.#own.size < LIMITS.ownWriters || this.#idle() !== undefined);
   }
 
   /** Gives the database a separate writer; call it before the common one is killed. False when too many have one. */

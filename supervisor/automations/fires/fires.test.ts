@@ -465,3 +465,24 @@ describe('stop', () => {
     assert.equal((await other.ended).state, 'ok');
   });
 });
+
+test('the runs of an app that moves end or are interrupted, and no others begin, not for a failure either', async () => {
+  const world = worldWith(DIGEST, 'other/digest');
+  world.add('todos/failing', { onFailure: 'todos/digest' });
+  const ending = await world.startCalled(DIGEST);
+  const failing = await world.startCalled('todos/failing');
+  const other = await world.startCalled('other/digest');
+  world.engine.refuse(['todos']);
+  const released = world.engine.release(({ record }) => record.app === 'todos', 60_000);
+  await assert.rejects(world.start(DIGEST), { code: 'STORAGE_UNAVAILABLE' });
+  ending.handler.returns();
+  failing.handler.throws();
+  await released;
+  assert.deepEqual([(await ending.ended).state, (await failing.ended).state], ['ok', 'error']);
+
+  assert.equal(world.calls.length, 3);
+  await world.engine.release(({ record }) => record.runId === other.run.runId, 0);
+  assert.equal((await other.ended).state, 'interrupted');
+  world.engine.serve(['todos']);
+  assert.equal((await world.start(DIGEST)).run.state, 'running');
+});

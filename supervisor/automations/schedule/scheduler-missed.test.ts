@@ -192,3 +192,26 @@ test('a clock that was wrong by more than a day silences nothing after a restart
   await set.clock.pass(HOUR);
   assert.deepEqual(set.fired, ['06-05 09:00']);
 });
+
+test('what comes from another node has missed what a start would have, and what is registered has not', async () => {
+  const last = { 'moved/late': '2026-06-05T08:00:00Z', 'moved/on-time': '2026-06-05T10:00:00Z' };
+  const { clock, fired, watched, scheduler } = setUp('2026-06-05T10:30:00Z', { 'here/one': [caughtUp] }, last);
+  await clock.settle();
+  const of = (ref: string, triggers = [caughtUp]) => ({ ref, manifest: { enabled: true, triggers } });
+  const moved = [of('moved/late'), of('moved/on-time'), of('moved/never'), of('moved/skips', [hourly])];
+  scheduler.takeOver(
+    new Map([
+      ['moved', moved],
+      ['none', []],
+    ]),
+    new Map(Object.entries(last).map(([ref, at]) => [ref, Date.parse(at)])),
+  );
+  scheduler.reconcile('new', [of('new/one')]);
+  await clock.settle();
+  assert.deepEqual(fired.splice(0), ['moved/late 06-05 10:00']);
+  assert.deepEqual(watched, ['new/one']);
+  scheduler.reconcile('moved', []);
+  assert.equal(scheduler.nextRunAt('moved/late'), null);
+  await clock.pass(HOUR);
+  assert.deepEqual(fired.sort(), ['here/one 06-05 11:00', 'new/one 06-05 11:00']);
+});

@@ -148,7 +148,7 @@ export function signInRoutes(services: Services): Route[] {
   async function ownerOfLabel(label: string): Promise<PageOwner | null> {
     const [first = '', isDraft] = label.split('.');
     if (isDraft === undefined) {
-      const app = registry.ids().find((id) => appLabel(id) === first);
+      const app = registry.registered().find((id) => appLabel(id) === first);
       return app === undefined ? null : { app };
     }
     for (const { sessionId } of (await gitStore?.workspaces.list()) ?? []) {
