@@ -26,8 +26,7 @@ import { isMissing, isThere, syncDir } from '../storage/files/atomic-file.ts';
 import type { Layout } from '../storage/layout.ts';
 import { givePartBack } from './edge/upload-buffers.ts';
 import { toSvcError } from './http/answers.ts';
-import { SerialByKey } from './serial.ts';
-import { UnderWay } from './under-way.ts';
+import { SerialByKey, UnderWay } from './serial.ts';
 
 const MiB = 1024 * 1024;
 const PIECE_BYTES = 256 * 1024;

@@ -20,7 +20,6 @@ import type { CachedReads } from './dispatch/cached-reads.ts';
 import type { Dispatcher } from './dispatch/dispatcher.ts';
 import type { ScopesOf } from './dispatch/scope.ts';
 import type { Exchange } from './edge/edge.ts';
-import type { Hosted } from './hosted.ts';
 import type { Access } from './http/access/access.ts';
 import type { AgentTokens } from './http/access/agent-tokens.ts';
 import type { Caller } from './http/access/grants.ts';
@@ -38,6 +37,7 @@ import type { ConsoleFiles } from './pages/console-files.ts';
 import type { Preferences } from './pages/preferences.ts';
 import type { ClientDocuments } from './people/connections/client-documents.ts';
 import type { SqlProcesses } from './sql/sql-processes.ts';
+import type { Hosted } from './start/hosted.ts';
 import type { Tracing } from './tracing/tracing.ts';
 
 export type Services = AppsOptions & {

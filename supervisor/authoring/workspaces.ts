@@ -34,8 +34,7 @@ import type { FollowWorkspace } from '../deployments/change.ts';
 import type { Deployments, PublishOptions } from '../deployments/deploy.ts';
 import type { PublishResult } from '../deployments/deployed.ts';
 import { unknownVersion } from '../deployments/store/code-store.ts';
-import { SerialByKey } from '../serial.ts';
-import { UnderWay } from '../under-way.ts';
+import { SerialByKey, UnderWay } from '../serial.ts';
 import { BRANCHES, branchOf, WorkspaceFolders, type WorkspaceFoldersOptions } from './workspace-folders.ts';
 
 type WorkspacesOptions = WorkspaceFoldersOptions & {

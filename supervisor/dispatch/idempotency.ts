@@ -8,7 +8,7 @@ import type { SqlStatement } from '../../protocol/wire/frames.ts';
 import { ADMIN_CALLER } from '../../protocol/wire/handler-caller.ts';
 import { retryIfWriterLost } from '../retry-if-writer-lost.ts';
 import { type RuntimeDatabases, RuntimeTables } from '../runtime/runtime-databases.ts';
-import { UnderWay } from '../under-way.ts';
+import { UnderWay } from '../serial.ts';
 
 /** The answer: the HTTP status and the whole body. */
 export type RecordedAnswer = { status: number; body: Buffer };

@@ -6,11 +6,11 @@ import { errorFromBody, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { type FrameOf, Kind, type SqlOrder, SqlStatus, type SqlWriter } from '../../protocol/wire/frames.ts';
 import { type Damage, damageIn } from '../../storage/apps/app-data.ts';
+import { UnderWay } from '../serial.ts';
 import type { CallReply, CallTiming } from '../tree/actor/call.ts';
 import { stoppingError } from '../tree/actor/call-errors.ts';
 import type { Child, ChildEvents } from '../tree/child.ts';
 import { ChildClient, type Failure } from '../tree/child-client.ts';
-import { UnderWay } from '../under-way.ts';
 
 type SqlProcessesOptions = {
   /** A process, which is started with its first statement: `Tree.sqlChild`. */

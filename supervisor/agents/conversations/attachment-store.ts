@@ -27,8 +27,7 @@ import { isMissing, namesIn, removeDurable, syncDir } from '../../../storage/fil
 import type { Layout } from '../../../storage/layout.ts';
 import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';
 import type { RuntimeTables } from '../../runtime/runtime-databases.ts';
-import { SerialByKey } from '../../serial.ts';
-import { UnderWay } from '../../under-way.ts';
+import { SerialByKey, UnderWay } from '../../serial.ts';
 
 const SHA256 = /^[0-9a-f]{64}$/;
 const IMAGE = /^image\/(?:png|jpeg|gif|webp)\s*(?:;|$)/i;

@@ -7,20 +7,20 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { pino } from 'pino';
-import type { MintedWebhook } from '../protocol/automations/automation.ts';
-import type { RunRecord } from '../protocol/automations/runs.ts';
-import { Layout } from '../storage/layout.ts';
-import { openSqlite } from '../storage/sqlite.ts';
-import { appOf } from '../testing/apps.ts';
-import { historyOf } from '../testing/chat.ts';
-import { type Ending, serveExchanges } from '../testing/exchange-server.ts';
-import { type Answer, type StoreKind, TestGateway } from '../testing/gateway.ts';
-import { childrenOf } from '../testing/processes.ts';
-import { scriptedRunner } from '../testing/scripted-runner.ts';
-import { eventually, LIMIT_MS, LONG_MS } from '../testing/waiting.ts';
-import { resolveConfig } from './config.ts';
-import type { Services } from './services.ts';
-import { assemble } from './wiring.ts';
+import type { MintedWebhook } from '../../protocol/automations/automation.ts';
+import type { RunRecord } from '../../protocol/automations/runs.ts';
+import { Layout } from '../../storage/layout.ts';
+import { openSqlite } from '../../storage/sqlite.ts';
+import { appOf } from '../../testing/apps.ts';
+import { historyOf } from '../../testing/chat.ts';
+import { type Ending, serveExchanges } from '../../testing/exchange-server.ts';
+import { type Answer, type StoreKind, TestGateway } from '../../testing/gateway.ts';
+import { childrenOf } from '../../testing/processes.ts';
+import { scriptedRunner } from '../../testing/scripted-runner.ts';
+import { eventually, LIMIT_MS, LONG_MS } from '../../testing/waiting.ts';
+import { resolveConfig } from '../config.ts';
+import type { Services } from '../services.ts';
+import { assemble } from '../wiring.ts';
 
 const NOTES = appOf('notes', {
   queries: {

@@ -4,22 +4,22 @@
  * machine, so that both are one path.
  */
 import type { Logger } from 'pino';
-import { movedError, type SvcError } from '../protocol/errors.ts';
-import { appOfKey, isAppId, isChosenId, workspaceOfKey } from '../protocol/ids.ts';
-import { LIMITS } from '../protocol/limits.ts';
-import { listIntents } from '../storage/apps/journal.ts';
-import type { Registry } from '../storage/apps/registry.ts';
-import { inParallel, namesIn } from '../storage/files/atomic-file.ts';
-import type { Layout } from '../storage/layout.ts';
-import type { Attachments } from './agents/conversations/attachment-store.ts';
-import type { Chat } from './agents/conversations/chat.ts';
-import type { GitStoreServices } from './authoring/open-authoring.ts';
-import type { Automations } from './automations/automations.ts';
-import type { Databases } from './databases.ts';
-import type { Deployments } from './deployments/deploy.ts';
-import type { Apps } from './dispatch/apps.ts';
-import { isMoved, type Moved } from './dispatch/scope.ts';
-import type { Secrets } from './secrets.ts';
+import { movedError, type SvcError } from '../../protocol/errors.ts';
+import { appOfKey, isAppId, isChosenId, workspaceOfKey } from '../../protocol/ids.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { listIntents } from '../../storage/apps/journal.ts';
+import type { Registry } from '../../storage/apps/registry.ts';
+import { inParallel, namesIn } from '../../storage/files/atomic-file.ts';
+import type { Layout } from '../../storage/layout.ts';
+import type { Attachments } from '../agents/conversations/attachment-store.ts';
+import type { Chat } from '../agents/conversations/chat.ts';
+import type { GitStoreServices } from '../authoring/open-authoring.ts';
+import type { Automations } from '../automations/automations.ts';
+import type { Databases } from '../databases.ts';
+import type { Deployments } from '../deployments/deploy.ts';
+import type { Apps } from '../dispatch/apps.ts';
+import { isMoved, type Moved } from '../dispatch/scope.ts';
+import type { Secrets } from '../secrets.ts';
 
 type HostedOptions = {
   layout: Layout;
