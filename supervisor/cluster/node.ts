@@ -20,8 +20,8 @@ import { bucketOfSubject, nameOf, type Subject } from '../../storage/shared-file
 import { type ExchangeHandler, sendError } from '../edge/edge.ts';
 import type { Places } from '../http/access/places.ts';
 import type { IdentityClient } from '../people/identity-db.ts';
-import type { PageLog } from '../tree/specifications.ts';
 import type { Services } from '../services.ts';
+import type { PageLog } from '../tree/specifications.ts';
 import { Calls } from './calls/calls.ts';
 import type { Locate } from './calls/finder.ts';
 import { Owners } from './calls/owners.ts';

@@ -11,9 +11,9 @@ import type { Subject } from '../../storage/shared-files/subjects.ts';
 import type { ClusterNode } from '../cluster/node.ts';
 import { RuntimeOfBuckets } from '../cluster/runtime-of-buckets.ts';
 import type { Config } from '../config.ts';
+import type { Databases } from '../databases.ts';
 import type { Moved } from '../dispatch/scope.ts';
 import type { Places } from '../http/access/places.ts';
-import type { Databases } from '../databases.ts';
 import type { IdentityDb } from '../people/identity-db.ts';
 import { OneRuntimeDatabase, type RuntimeDatabases } from '../runtime/runtime-databases.ts';
 import type { Services } from '../services.ts';
@@ -42,7 +42,12 @@ export async function openCluster(
 }
 
 /** What the gateway knows of people: in a cluster what their owner says. */
-export function openIdentity(cluster: ClusterNode | null, databases: Databases, layout: Layout, log: Logger): IdentityDb {
+export function openIdentity(
+  cluster: ClusterNode | null,
+  databases: Databases,
+  layout: Layout,
+  log: Logger,
+): IdentityDb {
   const own = databases.own(IDENTITY, layout.identityDb);
   const nodes = cluster?.identity(own);
   return { db: nodes?.db ?? own, file: layout.identityDb, log, nodes };

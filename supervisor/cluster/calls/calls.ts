@@ -71,7 +71,12 @@ export class Calls {
     this.#options = options;
     this.#proofs = new Proofs(options.secret);
     this.#buckets = new RequestedBuckets(options.places);
-    this.ofNodes = new NodeCalls({ owners: options.owners, log: options.log, proofs: this.#proofs, nodes: this.#nodes });
+    this.ofNodes = new NodeCalls({
+      owners: options.owners,
+      log: options.log,
+      proofs: this.#proofs,
+      nodes: this.#nodes,
+    });
     const { nodes } = options;
     const all = new AllNodes({ nodes, client: this.#nodes, proofs: this.#proofs });
     this.#finder = new Finder(all, options.locate);
