@@ -361,7 +361,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const servesNothing = cluster !== null || host.servesNothing === true;
     await recover(phases, services, pipeline, { treeReady, servesNothing });
     await joinCluster(phases, cluster, { ...services, runtime });
-    const handle = cluster?.handler(services, pipeline.handle) ?? pipeline.handle;
+    const handle = cluster?.handler(automations, pipeline.handle) ?? pipeline.handle;
     return { services, pipeline, handle, jobs, end: (drainMs) => phases.end(drainMs) };
   } catch (error) {
     await phases.end(0);

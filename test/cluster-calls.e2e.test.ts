@@ -95,7 +95,7 @@ async function startNodes(): Promise<Node[]> {
       store: async () => {},
       next: pipeline.handle,
       nodes: () => addresses,
-      locate: locator(services),
+      locate: locator(services.automations),
       log: QUIET,
     });
     handle = calls.handle;

@@ -67,8 +67,8 @@ const numbersOf = (id: string) =>
 test('a node with an empty data directory goes on with what a killed one had acknowledged', { skip }, async (t) => {
   const [one, two] = (await clusterOf(t, ['one', 'two'])) as [TestGateway, TestGateway];
   await start(one);
-  await fill(one);
-  const was = await contentOf(one);
+  await fill(patient(one));
+  const was = await contentOf(patient(one));
   await one.kill();
   await start(two);
   assert.equal(two.token, one.token);

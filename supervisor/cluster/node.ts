@@ -17,10 +17,10 @@ import type { Layout } from '../../storage/layout.ts';
 import { LogNames } from '../../storage/replication/names.ts';
 import { SharedFiles } from '../../storage/shared-files/shared-files.ts';
 import { bucketOfSubject, nameOf, type Subject } from '../../storage/shared-files/subjects.ts';
+import type { Automations } from '../automations/automations.ts';
 import { type ExchangeHandler, sendError } from '../edge/edge.ts';
 import type { Places } from '../http/access/places.ts';
 import type { IdentityClient } from '../people/identity-db.ts';
-import type { Services } from '../services.ts';
 import type { PageLog } from '../tree/specifications.ts';
 import { Calls } from './calls/calls.ts';
 import type { Locate } from './calls/finder.ts';
@@ -175,8 +175,8 @@ export class ClusterNode {
   }
 
   /** Answers with `next` what is this node's, and has others answer the rest. */
-  handler(services: Pick<Services, 'access' | 'automations'>, next: ExchangeHandler): ExchangeHandler {
-    this.#locate = locator(services);
+  handler(automations: Automations, next: ExchangeHandler): ExchangeHandler {
+    this.#locate = locator(automations);
     this.#next = next;
     return this.#calls.handle;
   }

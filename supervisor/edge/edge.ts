@@ -160,6 +160,8 @@ export function errorAnswer(error: SvcError): Answer {
       'content-type': 'application/json; charset=utf-8',
       'x-content-type-options': 'nosniff',
       'referrer-policy': 'no-referrer',
+      // Whoever refuses, another node has the data in a moment, or the database answers again.
+      ...(error.code === 'STORAGE_UNAVAILABLE' && { 'retry-after': '1' }),
       ...error.headers,
     },
     body: JSON.stringify(errorEnvelope(error.toBody())),
