@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { DbClient } from '../../protocol/wire/db-client.ts';
 import { may } from '../http/access/grants.ts';
+import type { Known } from '../http/access/person.ts';
 import { Accounts } from './accounts.ts';
 import type { Ways } from './ways.ts';
 
@@ -51,7 +52,10 @@ test('a session that ends, by itself or not, is followed no further', async (t) 
   t.mock.timers.enable({ apis: ['Date'], now: 1000 });
   const { accounts, ada, session } = await setUp();
   const second = await accounts.people.begin(ada, BROWSER, 'hash');
-  const [one, other] = [accounts.following(session), accounts.following(second)];
+  const [one, other] = [session, second].map((signIn) => {
+    const following = accounts.following(signIn);
+    return () => following(Date.now());
+  }) as [() => Known | null, () => Known | null];
   assert.deepEqual([one()?.person.id, other()?.person.id], [ada.id, ada.id]);
   await accounts.end(session.id);
   assert.deepEqual([one(), other()?.person.id], [null, ada.id]);

@@ -75,20 +75,19 @@ export class Accounts {
   }
 
   /**
-   * Says each time what `known` says, and null once the sign-in has expired. It is looked up once, until a record changes or the
-   * session would end.
+   * Says each time what `known` says, which is looked up once until a record changes. With a time in milliseconds since the epoch it
+   * is null, too, where the sign-in has expired then.
    */
-  following({ id, expiresAt }: SignIn, clock: () => number = Date.now): () => Known | null {
+  following({ id, expiresAt }: SignIn): (time?: number) => Known | null {
     let known: Known | null = null;
     let changes = -1;
     let until = 0;
-    return () => {
-      const now = clock();
-      if (changes === this.#records.changes && now < until) return known;
+    return (time = 0) => {
+      if (changes === this.#records.changes && time < until) return known;
       changes = this.#records.changes;
       const found = this.people.session(id);
       until = found === undefined ? Number.POSITIVE_INFINITY : Math.min(expiresAt, this.people.expiresAt(found));
-      known = now < expiresAt ? this.known(id) : null;
+      known = time < expiresAt ? this.known(id) : null;
       return known;
     };
   }

@@ -181,8 +181,8 @@ export class People extends EventEmitter<{ ended: [] }> {
   }
 
   /** Notes that a session is used, which lets it last longer. */
-  used(id: string): void {
-    this.#used.set(id, this.#now());
+  used(id: string, time: number = this.#now()): void {
+    this.#used.set(id, time);
     if (!this.#closed) this.#noteTimer ??= setTimeout(() => void this.#storeUses(), LIMITS.useNoteMs).unref();
   }
 

@@ -277,6 +277,38 @@ test('a session cookie without its page key opens pages, and nothing else', asyn
   assert.equal(await rightsOf({ ...own, cookie: '' }), '', 'the key alone');
 });
 
+test('a page key that was shown is known with its own cookie only, at its origin, and no longer than that', async (t) => {
+  const { port, both, caller, signIns, registered, clock } = await setUp(t);
+  const mayRead = async (headers: OutgoingHttpHeaders) => {
+    await send(port, 'GET', '/', headers);
+    return may(caller() ?? NOBODY, 'read', 'todos') === true;
+  };
+  const [first, second] = [signIns.begin(), signIns.begin()];
+  const [one, other] = [both(TODOS, { app: 'todos' }, first), both(TODOS, { app: 'todos' }, second)];
+  const elsewhere = both('todos.svc.localhost:1', { app: 'todos' }, first);
+  for (let count = 0; count < 2; count++)
+    for (const own of [one, other, elsewhere]) assert.ok(await mayRead(own), `shown ${count} times`);
+  const wrong: [what: string, headers: OutgoingHttpHeaders][] = [
+    ['the cookie of another', { ...one, cookie: other.cookie }],
+    ['another origin', { ...one, host: elsewhere.host }],
+    ['the cookie of another origin', { ...one, cookie: elsewhere.cookie }],
+    ['no cookie', { host: one.host, 'svc-page-key': one['svc-page-key'] }],
+    ['two cookies', { ...one, cookie: `${one.cookie}; ${one.cookie}` }],
+    ['a cookie that nobody signed', { ...one, cookie: one.cookie.replace(/.$/, (end) => (end === '0' ? '1' : '0')) }],
+  ];
+  for (const [what, headers] of wrong) assert.equal(await mayRead(headers), false, what);
+  assert.ok(await mayRead({ ...one, cookie: `theme=dark; ${one.cookie}` }), 'beside other cookies');
+  assert.ok(await mayRead(one));
+  await signIns.end(first);
+  assert.deepEqual([await mayRead(one), await mayRead(other)], [false, true], 'signed out');
+  registered.set('todos', 6);
+  assert.equal(await mayRead(other), false, 'of a later app with the id');
+  registered.set('todos', 5);
+  assert.ok(await mayRead(other));
+  clock.now = second.expiresAt;
+  assert.equal(await mayRead(other), false, 'expired');
+});
+
 test('the address of a file may be signed with the page key, and is good beside its cookie for that file only', async (t) => {
   const { port, both, caller } = await setUp(t);
   const { 'svc-page-key': key, ...alone } = both(TODOS, { app: 'todos' });

@@ -11,10 +11,11 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import { openToken } from '../../../storage/token.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import type { Accounts } from '../../people/accounts.ts';
-import { type Admits, administrator, KEYLESS, SCRAPER, sessionCaller, tokenCaller } from './callers.ts';
+import { type Admits, administrator, KEYLESS, type Reach, SCRAPER, sessionCaller, tokenCaller } from './callers.ts';
 import {
   cookiesFor,
   endedCookies,
+  isGoodAt,
   pageKeyOf,
   type RegisteredAt,
   readCookie,
@@ -41,19 +42,17 @@ const NO_TOKEN = 'Send the access token as "Authorization: Bearer <token>".';
 const LEFT = 'The link by which you came here has ended. Ask whoever sent it for another one.';
 const WRONG_TOKEN = 'The access token is wrong: it may have been rotated or revoked, or has expired.';
 
-/** What is known of a session. `callerOf` makes the caller of a person's, whose page key was shown. */
-type Found = { readonly pageKey: string; callerOf: (() => Caller | null) | null };
-
 /**
  * What is made from the administrator's token. The maps have what was checked and found out before, because a signature takes
- * longer than all else that is asked about a caller.
+ * longer than all else that is asked about a caller: cookies by the headers that they came in, and those with which their page key
+ * was shown by that key.
  */
 type Credentials = {
   token: string;
   digest: Buffer;
   sessionKey: Buffer;
   cookies: Map<string, SignedCookie>;
-  sessions: WeakMap<Session, Found>;
+  pages: Map<string, SignedCookie>;
   admin: Caller;
 };
 type AccessOptions = {
@@ -165,38 +164,63 @@ export class Access extends EventEmitter<{ ended: []; rotated: [] }> {
   }
 
   #byCookie(exchange: Exchange, place: Place, isFile: boolean): Caller | SvcError {
-    const session = this.#read(exchange, place);
-    if (session === 'two') return unauthorized('The request carries two session cookies; sign in again.');
-    if (session === null) return unauthorized(NO_TOKEN);
+    const cookies = cookiesOf(exchange, place);
+    if (cookies === undefined) return unauthorized(NO_TOKEN);
+    const time = this.#now();
+    // The key is found by its hash, and its cookie compared with the whole header, many characters at once: the time that takes tells
+    // nothing to whoever has only one of the two.
+    const signed = this.#credentials.pages.get(exchange.header(PAGE_KEY_HEADER) ?? '');
+    if (signed?.cookies === cookies && isGoodAt(signed, place, this.#registeredAt, time))
+      return this.#bySession(signed, place, false, time);
+    const read = this.#read(cookies, place, time);
+    if (read === 'two') return unauthorized('The request carries two session cookies; sign in again.');
+    if (read === null) return unauthorized(NO_TOKEN);
+    return this.#bySession(read, place, !this.#isShown(exchange, place, read, isFile), time);
+  }
+
+  #bySession(signed: SignedCookie, place: Place, isKeyless: boolean, time: number): Caller | SvcError {
+    if (!this.accounts.isPersons(signed.session)) return this.#byOther(signed.session, place, isKeyless);
+    const callerOf = (isKeyless ? undefined : signed.callerOf) ?? this.#callersOf(signed, place, isKeyless);
+    const caller = callerOf(time);
+    if (caller === null) return unauthorized(NO_TOKEN);
+    if (!isKeyless) this.accounts.people.used(signed.session.id, time);
+    return caller;
+  }
+
+  /** What makes the callers of a person, see `accountCallers`. It is kept where the page key was shown. */
+  #callersOf(signed: SignedCookie, place: Place, isKeyless: boolean): (time: number) => Caller | null {
     const credentials = this.#credentials;
-    const found = this.#found(place, session);
-    const isKeyless = !isShown(exchange, found.pageKey, isFile);
-    if (found.callerOf !== null && !isKeyless) return this.#byPerson(session, found.callerOf);
+    const following = this.accounts.following(signed.session);
+    const now = (time?: number) => (credentials === this.#credentials ? following(time) : null);
+    const callerOf = accountCallers({ now, clock: this.#now }, reachOf(signed.session, place), isKeyless);
+    if (!isKeyless) signed.callerOf = callerOf;
+    return callerOf;
+  }
+
+  /** The caller of a guest, or of who signed in with the machine's token. */
+  #byOther(session: Session, place: Place, isKeyless: boolean): Caller | SvcError {
     const { id, expiresAt } = session;
+    const credentials = this.#credentials;
+    const reach = reachOf(session, place);
     const isGood = () => credentials === this.#credentials && expiresAt > this.#now();
-    const reach = place.kind === 'console' ? 'console' : (session.owner ?? 'shared');
     const { links } = this.accounts;
     if (links.isGuests(session)) {
       const now = () => (isGood() ? links.of(id) : null);
       return guestCaller(session, now, reach, isKeyless) ?? unauthorized(LEFT, GUEST);
     }
-    if (!this.accounts.isPersons(session)) {
-      if (this.signIns.isEnded(id)) return unauthorized(NO_TOKEN);
-      return sessionCaller(reach, session, () => isGood() && !this.signIns.isEnded(id), isKeyless);
-    }
-    const following = this.accounts.following(session, this.#now);
-    const now = () => (credentials === this.#credentials ? following() : null);
-    const callerOf = accountCallers(now, reach, isKeyless);
-    if (isKeyless) return callerOf() ?? unauthorized(NO_TOKEN);
-    found.callerOf = callerOf;
-    return this.#byPerson(session, callerOf);
+    if (this.signIns.isEnded(id)) return unauthorized(NO_TOKEN);
+    return sessionCaller(reach, session, () => isGood() && !this.signIns.isEnded(id), isKeyless);
   }
 
-  #byPerson({ id }: Session, callerOf: () => Caller | null): Caller | SvcError {
-    const caller = callerOf();
-    if (caller === null) return unauthorized(NO_TOKEN);
-    this.accounts.people.used(id);
-    return caller;
+  /** Whether a request presents the page key of its cookie, which is then found by that key. */
+  #isShown(exchange: Exchange, place: Place, signed: SignedCookie, isFile: boolean): boolean {
+    const { pages } = this.#credentials;
+    signed.pageKey ??= this.pageKey(place, signed.session);
+    if (!isShown(exchange, signed.pageKey, isFile)) return false;
+    if (signed.cookies.length > LIMITS.signedCookieChars) return true;
+    if (pages.size >= LIMITS.signedCookies) pages.clear();
+    pages.set(signed.pageKey, signed);
+    return true;
   }
 
   /** The program that somebody connected; its token is good at one address. */
@@ -212,16 +236,16 @@ export class Access extends EventEmitter<{ ended: []; rotated: [] }> {
 
   /** The session of this origin's cookie. It is null when there is none, and `two` when there are two cookies. */
   session(exchange: Exchange, place: Place): Session | 'two' | null {
-    const session = this.#read(exchange, place);
-    return session !== null && session !== 'two' && this.#isEnded(session) ? null : session;
+    const cookies = cookiesOf(exchange, place);
+    const signed = cookies === undefined ? null : this.#read(cookies, place, this.#now());
+    if (signed === null || signed === 'two') return signed;
+    return this.#isEnded(signed.session) ? null : signed.session;
   }
 
-  /** The same, also where it has ended before its time. */
-  #read(exchange: Exchange, place: Place): Session | 'two' | null {
-    const cookies = exchange.header('cookie');
-    if (cookies === undefined || place.kind === 'loopback') return null;
+  /** What `readCookie` finds, also where it has ended before its time. */
+  #read(cookies: string, place: Place, time: number): SignedCookie | 'two' | null {
     const { sessionKey, cookies: known } = this.#credentials;
-    return readCookie(cookies, place, sessionKey, known, this.#registeredAt, this.#now());
+    return readCookie(cookies, place, sessionKey, known, this.#registeredAt, time);
   }
 
   /** When a session ends. A person's lasts longer with each use. */
@@ -240,23 +264,12 @@ export class Access extends EventEmitter<{ ended: []; rotated: [] }> {
 
   /** The page key of a session at this origin. Only its page may get it: it is never in a page, an address or a log. */
   pageKey(place: Place, session: Session): string {
-    return this.#found(place, session).pageKey;
+    return pageKeyOf(sessionText(place, session, this.#registeredAt), place, this.#credentials.sessionKey);
   }
 
   /** Whether a request presents the page key of its session. */
   hasKey(exchange: Exchange, place: Place, session: Session): boolean {
     return isShown(exchange, this.pageKey(place, session), false);
-  }
-
-  #found(place: Place, session: Session): Found {
-    const { sessions, sessionKey } = this.#credentials;
-    let found = sessions.get(session);
-    if (found === undefined) {
-      const pageKey = pageKeyOf(sessionText(place, session, this.#registeredAt), place, sessionKey);
-      found = { pageKey, callerOf: null };
-      sessions.set(session, found);
-    }
-    return found;
   }
 
   /** The values of `set-cookie` headers that give this origin a session. */
@@ -305,7 +318,7 @@ export class Access extends EventEmitter<{ ended: []; rotated: [] }> {
       digest: hash('sha256', token, 'buffer'),
       sessionKey: createHmac('sha256', token).update('svc_session').digest(),
       cookies: new Map(),
-      sessions: new WeakMap(),
+      pages: new Map(),
       admin: administrator(() => this.#credentials === credentials),
     };
     return credentials;
@@ -333,6 +346,16 @@ export class Access extends EventEmitter<{ ended: []; rotated: [] }> {
 
 /** A query that ends in a signature. The groups are what is before it, and the signature. */
 const SIGNED = new RegExp(`^(?:(.*)&)?${SIGNATURE_PARAMETER}=([0-9a-f]{64})$`);
+
+/** What a session reaches at the place where it is shown. */
+function reachOf({ owner }: Session, place: Place): Reach {
+  return place.kind === 'console' ? 'console' : (owner ?? 'shared');
+}
+
+/** The header that may have a session; undefined where none counts. */
+function cookiesOf(exchange: Exchange, place: Place): string | undefined {
+  return place.kind === 'loopback' ? undefined : exchange.header('cookie');
+}
 
 /** Whether a request presents a page key: in the header, or for a file by the signature of its address. */
 function isShown(exchange: Exchange, pageKey: string, isFile: boolean): boolean {

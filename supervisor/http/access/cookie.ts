@@ -7,6 +7,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { type PageOwner, pageHost } from '../../../protocol/http/origins.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import type { Caller } from './grants.ts';
 import type { Place } from './places.ts';
 
 /**
@@ -73,18 +74,26 @@ export function setCookies(name: string, place: Place, isSecure: boolean, value:
   ];
 }
 
-/** What a cookie says whose signature was checked, at the host that it is for. It may have ended since. */
+/**
+ * What a cookie says whose signature was checked, at the host that it is for. It may have ended since. `cookies` is the header that
+ * it came in.
+ */
 export type SignedCookie = {
+  readonly cookies: string;
   readonly host: string;
   readonly scope: string;
   readonly session: Session;
   /** Where it was found to be good: to find that out makes texts. */
   good?: { readonly place: Place; readonly registered: number | null };
+  /** Its page key, once that was asked for. */
+  pageKey?: string;
+  /** Makes the callers of a person whose page key was shown, at a time. */
+  callerOf?: (time: number) => Caller | null;
 };
 
 /**
- * The session that a `cookie` header holds for `place`. It is null when there is none, and `two` when two cookies claim to be
- * it. `known` has headers with a cookie that was signed with this key; the session of each is one object.
+ * The session cookie that a `cookie` header holds for `place`. It is null when there is none that is good, and `two` when two
+ * cookies claim to be it. `known` has the ones that were signed with this key, by their headers.
  */
 export function readCookie(
   cookies: string,
@@ -93,23 +102,24 @@ export function readCookie(
   known: Map<string, SignedCookie>,
   registeredAt: RegisteredAt,
   now: number,
-): Session | 'two' | null {
+): SignedCookie | 'two' | null {
   let signed = known.get(cookies);
   if (signed === undefined) {
     const [value = '', second] = cookieValues(cookies, NAME);
     if (second !== undefined) return 'two';
-    const found = signedCookie(value, place, key);
+    const found = signedCookie(cookies, value, place, key);
     if (found === null) return null;
     signed = found;
     if (known.size >= LIMITS.signedCookies) known.clear();
     if (cookies.length <= LIMITS.signedCookieChars) known.set(cookies, signed);
   }
-  const { session } = signed;
-  return session.expiresAt > now && isFor(signed, place, registeredAt) ? session : null;
+  return isGoodAt(signed, place, registeredAt, now) ? signed : null;
 }
 
-function isFor(signed: SignedCookie, place: Place, registeredAt: RegisteredAt): boolean {
-  const { owner } = signed.session;
+/** Whether a cookie counts at `place` now. */
+export function isGoodAt(signed: SignedCookie, place: Place, registeredAt: RegisteredAt, now: number): boolean {
+  const { owner, expiresAt } = signed.session;
+  if (expiresAt <= now) return false;
   const registered = owner === null ? null : registeredAt(owner.app);
   if (signed.good?.place === place && signed.good.registered === registered) return true;
   if (signed.host !== place.host || scopeText(place, owner, registeredAt) !== signed.scope) return false;
@@ -119,11 +129,11 @@ function isFor(signed: SignedCookie, place: Place, registeredAt: RegisteredAt): 
 }
 
 /** Null for a value that this key did not sign for `place`. */
-function signedCookie(value: string, place: Place, key: Buffer): SignedCookie | null {
+function signedCookie(cookies: string, value: string, place: Place, key: Buffer): SignedCookie | null {
   const [, text, expires, id, scope, signature] = VALUE.exec(value) ?? [];
   if (text === undefined || id === undefined || scope === undefined || signature === undefined) return null;
   if (!timingSafeEqual(Buffer.from(signature, 'hex'), sign(text, place, key))) return null;
-  return { host: place.host, scope, session: { id, expiresAt: Number(expires), owner: ownerOf(scope) } };
+  return { cookies, host: place.host, scope, session: { id, expiresAt: Number(expires), owner: ownerOf(scope) } };
 }
 
 /** The values that a `cookie` header has for a name which `setCookies` set. */

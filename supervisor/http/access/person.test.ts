@@ -128,7 +128,7 @@ test('a person who signed in may do no more than the page where they are, and no
   const owner = hostPerson(personWith('owner'), makerOf);
   const member = hostPerson(personWith('member', { todos: 'editor', notes: 'viewer' }), makerOf);
   const at = (known: typeof owner, reach: Parameters<typeof accountCallers>[1], keyless = false) =>
-    accountCallers(() => known, reach, keyless)() as typeof owner;
+    accountCallers({ now: () => known, clock: () => 0 }, reach, keyless)(0) as typeof owner;
   const allowed = (caller: typeof owner, app: string | null) => ALL.filter((one) => may(caller, one, app));
   assert.deepEqual(allowed(at(owner, 'console'), 'todos'), ALL);
   assert.deepEqual(allowed(at(member, 'console'), 'todos'), EDITOR);
@@ -142,8 +142,8 @@ test('a person who signed in may do no more than the page where they are, and no
   assert.deepEqual(allowed(at(member, { app: 'own' }, true), 'own'), []);
 
   let known: typeof member | null = member;
-  const callers = accountCallers(() => known, 'console', false);
-  const caller = callers() as typeof member;
+  const callers = accountCallers({ now: () => known, clock: () => 0 }, 'console', false);
+  const caller = callers(0) as typeof member;
   assert.deepEqual([caller.ended, may(caller, 'write', 'todos')], [false, true]);
   known = hostPerson(personWith('member', { todos: 'viewer' }), makerOf);
   assert.deepEqual([caller.ended, may(caller, 'write', 'todos')], [false, false]);
@@ -151,5 +151,5 @@ test('a person who signed in may do no more than the page where they are, and no
   known = null;
   assert.deepEqual([caller.ended, may(caller, 'page', 'todos')], [true, false]);
   assert.match(caller.refusal('todos'), /ended/);
-  assert.equal(callers(), null);
+  assert.equal(callers(0), null);
 });

@@ -63,8 +63,14 @@ export type Known = {
 
 /** How somebody came: by which page, and what may be done there at most. One for all requests of a sign-in. */
 type Way = Pick<Caller, 'owner' | 'keyless' | 'byCookie' | 'atMost'> & {
-  /** What is known of them when it is asked: null once they are signed out, or may not sign in. */
-  now(): Known | null;
+  /**
+   * What is known of them when it is asked: null once they are signed out, or may not sign in. With a time in milliseconds since the
+   * epoch also null where their sign-in has expired then. Only who comes and what goes on is asked with a time: a look at the clock
+   * takes longer than the rest.
+   */
+  now(time?: number): Known | null;
+  /** Where a sign-in may expire. */
+  clock?(): number;
   /** The client that limits count, where it is not the person. */
   client?: string;
   /** Why not, where `atMost` forbids it. */
@@ -118,7 +124,7 @@ export class PersonCaller implements Caller {
   }
 
   get ended(): boolean {
-    return this.#way.now() === null;
+    return this.#way.now(this.#way.clock?.()) === null;
   }
 
   /** Handlers see the role that the person has in their app. The role of an owner is `owner`. */
@@ -219,22 +225,26 @@ function hasLost(before: HandlerCaller, now: HandlerCaller): boolean {
 }
 
 /**
- * Makes the callers of somebody who signed in to an account of the gateway, one for each request; null where `now` gives none, as
- * in `PersonCaller`. `reach` is where they signed in.
+ * Makes the callers of somebody who signed in to an account of the gateway, one for each request at its time; null where
+ * `following` knows none then. `reach` is where they signed in.
  */
-export function accountCallers(now: () => Known | null, reach: Reach, keyless: boolean): () => PersonCaller | null {
+export function accountCallers(
+  following: Required<Pick<Way, 'now' | 'clock'>>,
+  reach: Reach,
+  keyless: boolean,
+): (time: number) => PersonCaller | null {
   const { on, rights } = reached(reach, keyless);
   const most = { grants: [lastingGrant(on, rights)] };
   const way: Way = {
-    now,
+    ...following,
     owner: ownerOf(reach),
     keyless,
     byCookie: true,
     atMost: (capability, app) => may(most, capability, app),
     limit: (app) => refusalAt(reach, keyless, app),
   };
-  return () => {
-    const known = now();
+  return (time) => {
+    const known = following.now(time);
     return known === null ? null : new AccountCaller(known, way);
   };
 }
