@@ -82,7 +82,9 @@ export function checkFraming(path: string, query: string, headers: HeaderList, r
 export function findHeader(headers: HeaderList, name: string): string | undefined {
   let found: string | undefined;
   for (let at = 0; at < headers.length; at += 2) {
-    if (headers[at] !== name) continue;
+    const one = headers[at] as string;
+    // Most differ in their length, which is sooner seen.
+    if (one.length !== name.length || one !== name) continue;
     const value = headers[at + 1] as string;
     found = found === undefined ? value : `${found}${name === 'cookie' ? '; ' : ', '}${value}`;
   }
