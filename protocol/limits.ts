@@ -341,6 +341,7 @@ export const LIMITS = {
   clockSkewSeconds: 60, // by which the clocks of the gateway and of a provider or proxy may differ
   linkMs: 10 * MINUTE, // how long a one-time link that signs in at the console is good
   ticketsWaiting: 10_000, // unused tickets and links; the oldest make room
+  toldCallers: 1000, // callers whom a thread knows by numbers; more take the numbers of the first
   signedCookies: 10_000, // cookie headers of which is remembered that the signature of the session was right
   signedCookieChars: 1_000, // of such a header; longer ones are checked each time
   hostNames: 1_000, // host names that are remembered with what they stand for

@@ -334,9 +334,8 @@ export class App {
     caller: HandlerCaller = ADMIN_CALLER,
   ): Promise<Outcome> {
     const id = ++this.#lastCall;
-    const callerKind = CALLER_KINDS.indexOf(caller.kind);
-    const text = callerText(caller);
-    this.#link?.send([Kind.dispatch, id, remainingMs, kind, tool, Buffer.from(body), `trace-${id}`, callerKind, text]);
+    this.#link?.send([Kind.caller, 0, CALLER_KINDS.indexOf(caller.kind), callerText(caller)]);
+    this.#link?.send([Kind.dispatch, id, remainingMs, kind, tool, Buffer.from(body), `trace-${id}`, 0]);
     return new Promise((resolve, reject) => {
       this.#calls.set(id, { resolve, reject });
     });

@@ -12,7 +12,6 @@ import {
   writeCallFrame,
 } from './codec.ts';
 import { DbOp, type Frame, type FrameOf, Kind, ToolKind } from './frames.ts';
-import { CALLER_KINDS } from './handler-caller.ts';
 
 /** Numbers in [0, 1) from a seed (mulberry32), so that a failure can be replayed. */
 function seeded(seed: number): () => number {
@@ -28,7 +27,7 @@ function seeded(seed: number): () => number {
 const FRAMES: Frame[] = [
   [Kind.hello, 'a ticket'],
   [Kind.ping, 1],
-  [Kind.dispatch, 7, 9999.5, 1, 'add', Buffer.from('{"input":{"title":"x"}}'), 'f'.repeat(32), 2, 'backup'],
+  [Kind.dispatch, 7, 9999.5, 1, 'add', Buffer.from('{"input":{"title":"x"}}'), 'f'.repeat(32), 2],
   [Kind.result, 7, 201, Buffer.from('{"id":1}'), 0.25],
   [
     Kind.error,
@@ -193,8 +192,7 @@ const dispatch = fc.tuple(
   texts,
   bodies,
   texts,
-  fc.constantFrom(...CALLER_KINDS.keys()),
-  texts,
+  fc.nat(),
 );
 const callFrames: fc.Arbitrary<FrameOf<'dispatch'> | FrameOf<'result'>> = fc.oneof(result, dispatch);
 
@@ -223,18 +221,14 @@ test('a call frame survives the round trip, and is standard MessagePack', () => 
 test('texts up to the longest that are written by hand, and longer ones, survive the round trip', () => {
   for (const length of [21_845, 21_846, 32_767, 65_536]) {
     const text = '\u20ac'.repeat(length);
-    for (const [tool, trace, caller] of [
-      [text, '', ''],
-      ['', text, ''],
-      ['', '', text],
+    for (const [tool, trace] of [
+      [text, ''],
+      ['', text],
     ] as const) {
-      const frame: Frame = [Kind.dispatch, 1, 1, ToolKind.server, tool, Buffer.from('{}'), trace, 0, caller];
+      const frame: Frame = [Kind.dispatch, 1, 1, ToolKind.server, tool, Buffer.from('{}'), trace, 0];
       const read: unknown[] = [];
-      new FrameDecoder().push(encodeFrame(frame), (one) => read.push(one[4], one[6], one[8]));
-      assert.ok(
-        read.length === 3 && read[0] === tool && read[1] === trace && read[2] === caller,
-        `${length} characters`,
-      );
+      new FrameDecoder().push(encodeFrame(frame), (one) => read.push(one[4], one[6]));
+      assert.ok(read.length === 2 && read[0] === tool && read[1] === trace, `${length} characters`);
     }
   }
 });
@@ -259,13 +253,13 @@ test('damaged call frames are left to msgpackr or read within their bounds', () 
 test('frames of other kinds, and texts that are too long, are left to msgpackr', () => {
   assert.equal(callFrameRoom([Kind.ping, 1]), 0);
   const long = 'x'.repeat(40_000);
-  assert.equal(callFrameRoom([Kind.dispatch, 1, 1, 0, long, Buffer.alloc(0), '', 0, '']), 0);
-  assert.equal(callFrameRoom([Kind.dispatch, 1, 1, 0, '', Buffer.alloc(0), '', 0, long]), 0);
+  assert.equal(callFrameRoom([Kind.dispatch, 1, 1, 0, long, Buffer.alloc(0), '', 0]), 0);
+  assert.equal(callFrameRoom([Kind.dispatch, 1, 1, 0, '', Buffer.alloc(0), long, 0]), 0);
   for (const odd of [
     [Kind.result],
     [Kind.result, 1, 200, 'text', 0],
-    [Kind.dispatch, 1, 1, 7, 'tool', Buffer.alloc(0), '', 0, ''],
-    [Kind.dispatch, 1, 1, 0, 'tool', Buffer.alloc(0), '', CALLER_KINDS.length, ''],
+    [Kind.dispatch, 1, 1, 7, 'tool', Buffer.alloc(0), '', 0],
+    [Kind.dispatch, 1, 1, 0, 'tool', Buffer.alloc(0), '', 'admin'],
   ])
     assert.equal(callFrameRoom(odd as never), 0, JSON.stringify(odd));
   const ping = Buffer.from([0x92, Kind.ping, 1]);

@@ -165,7 +165,7 @@ export class FrameDecoder {
 }
 
 const ARRAY_5 = 0x95;
-const ARRAY_9 = 0x99;
+const ARRAY_8 = 0x98;
 const FLOAT_64 = 0xcb;
 const STR_16 = 0xda;
 const BIN_32 = 0xc6;
@@ -173,7 +173,7 @@ const BIN_32 = 0xc6;
 /** Characters of a text whose bytes `STR_16` can count: each takes three at most. Longer texts are left to msgpackr. */
 const MAX_TEXT = 21_845;
 /** Bytes of each frame beside its body and texts. */
-const DISPATCH_OVERHEAD = 2 + 9 + 9 + 1 + 3 + 5 + 3 + 1 + 3;
+const DISPATCH_OVERHEAD = 2 + 9 + 9 + 1 + 3 + 5 + 3 + 9;
 const RESULT_OVERHEAD = 2 + 9 + 9 + 5 + 9;
 
 /** Over the memory of the latest frame; neighbours share it. */
@@ -188,9 +188,8 @@ export function callFrameRoom(frame: Frame): number {
   if (frame[0] !== Kind.dispatch || !isDispatch(frame)) return 0;
   const tool = frame[4];
   const traceId = frame[6];
-  const caller = frame[8];
-  if (tool.length > MAX_TEXT || traceId.length > MAX_TEXT || caller.length > MAX_TEXT) return 0;
-  return DISPATCH_OVERHEAD + 3 * (tool.length + traceId.length + caller.length) + frame[5].length;
+  if (tool.length > MAX_TEXT || traceId.length > MAX_TEXT) return 0;
+  return DISPATCH_OVERHEAD + 3 * (tool.length + traceId.length) + frame[5].length;
 }
 
 function isResult(frame: FrameOf<'result'>): boolean {
@@ -199,19 +198,14 @@ function isResult(frame: FrameOf<'result'>): boolean {
 }
 
 function isDispatch(frame: FrameOf<'dispatch'>): boolean {
-  if (typeof frame[1] !== 'number' || typeof frame[2] !== 'number' || frame.length !== 9) return false;
-  if (!isToolKind(frame[3]) || !isCallerKind(frame[7]) || typeof frame[8] !== 'string') return false;
+  if (typeof frame[1] !== 'number' || typeof frame[2] !== 'number' || frame.length !== 8) return false;
+  if (!isToolKind(frame[3]) || typeof frame[7] !== 'number') return false;
   return typeof frame[4] === 'string' && typeof frame[6] === 'string' && frame[5] instanceof Uint8Array;
 }
 
 /** The numbers of `ToolKind`. */
 function isToolKind(kind: unknown): kind is ToolKindValue {
   return kind === 0 || kind === 1 || kind === 3 || kind === 4 || kind === 5;
-}
-
-/** The places in `CALLER_KINDS`. */
-function isCallerKind(kind: unknown): kind is number {
-  return kind === 0 || kind === 1 || kind === 2 || kind === 3 || kind === 4 || kind === 5 || kind === 6 || kind === 7;
 }
 
 /** Writes a frame for which `callFrameRoom` found room, from `at` on; returns where it ends. */
@@ -223,14 +217,12 @@ export function writeCallFrame(into: Buffer, at: number, frame: FrameOf<'dispatc
     const body = writeBytes(into, writeNumber(into, status, frame[2]), frame[3]);
     return writeNumber(into, body, frame[4]);
   }
-  into[at] = ARRAY_9;
+  into[at] = ARRAY_8;
   into[at + 1] = Kind.dispatch;
   const kind = writeNumber(into, writeNumber(into, at + 2, frame[1]), frame[2]);
   into[kind] = frame[3];
   const body = writeBytes(into, writeText(into, kind + 1, frame[4]), frame[5]);
-  const caller = writeText(into, body, frame[6]);
-  into[caller] = frame[7];
-  return writeText(into, caller + 1, frame[8]);
+  return writeNumber(into, writeText(into, body, frame[6]), frame[7]);
 }
 
 /**
@@ -241,7 +233,7 @@ export function readCallFrame(from: Buffer, at: number, end: number): FrameOf<'d
   // The shorter of the two.
   if (end - at < RESULT_OVERHEAD) return null;
   if (from[at] === ARRAY_5 && from[at + 1] === Kind.result) return readResult(from, at + 2, end);
-  if (from[at] === ARRAY_9 && from[at + 1] === Kind.dispatch) return readDispatch(from, at + 2, end);
+  if (from[at] === ARRAY_8 && from[at + 1] === Kind.dispatch) return readDispatch(from, at + 2, end);
   return null;
 }
 
@@ -266,9 +258,7 @@ function readDispatch(from: Buffer, at: number, end: number): FrameOf<'dispatch'
   if (str + 3 > end || from[str] !== STR_16) return null;
   const trace = str + 3;
   const caller = trace + from.readUInt16BE(str + 1);
-  if (caller + 4 > end || !isCallerKind(from[caller]) || from[caller + 1] !== STR_16) return null;
-  const name = caller + 4;
-  if (name + from.readUInt16BE(caller + 2) !== end) return null;
+  if (caller + 9 !== end || from[caller] !== FLOAT_64) return null;
   return [
     Kind.dispatch,
     readNumber(from, at),
@@ -277,8 +267,7 @@ function readDispatch(from: Buffer, at: number, end: number): FrameOf<'dispatch'
     textOf(from, tool, bin),
     bytesOf(from, body, str),
     textOf(from, trace, caller),
-    from[caller] as number,
-    name === end ? '' : textOf(from, name, end),
+    readNumber(from, caller),
   ];
 }
 

@@ -54,7 +54,8 @@ export const Kind = {
   elsewhere: 49,
   owned: 50,
   released: 51,
-  dropped: 52,
+  dropped: 53,
+  caller: 52,
 } as const;
 
 /**
@@ -271,8 +272,7 @@ type Frames = {
   ready: [detail: { pid: number; threadId?: number }];
   /**
    * Supervisor → actor. `body` is the JSON text of the request, whose `input` member is the input; empty means `{}`. `traceId` is a
-   * whole `traceparent` where traces are recorded. `caller` is a place in `CALLER_KINDS`, `callerText` what
-   * the function of that name says of it.
+   * whole `traceparent` where traces are recorded. `caller` is the number of one that the frame `caller` told of.
    */
   dispatch: [
     callId: number,
@@ -282,8 +282,12 @@ type Frames = {
     body: Uint8Array,
     traceId: string,
     caller: number,
-    callerText: string,
   ];
+  /**
+   * Supervisor → actor: whom this number stands for from now on. `kind` is a place in `CALLER_KINDS`, `text` what `callerText` says of
+   * them.
+   */
+  caller: [caller: number, kind: number, text: string];
   /**
    * Actor → supervisor. `status` is 200 for queries, else the envelope's; `body` is JSON text: a query's value, an action's `body`
    * member, a fire's `{ summary?, output? }`. `handlerMs` is the time from the arrival of the dispatch. SQL process → supervisor:

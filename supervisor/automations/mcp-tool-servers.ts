@@ -84,7 +84,7 @@ export class McpToolServers {
         party: null,
         frame: (id) => {
           const remainingMs = Math.max(1, deadline - performance.now());
-          return [Kind.dispatch, id, remainingMs, ToolKind.server, name, args, '', 0, ''];
+          return [Kind.dispatch, id, remainingMs, ToolKind.server, name, args, '', 0];
         },
         failed: (why, reason) =>
           why === 'cancelled' ? cancelled(server, signal) : failed(this.#explain(name, why, reason)),

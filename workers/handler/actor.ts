@@ -95,6 +95,9 @@ class Actor {
       case Kind.dispatch:
         this.#calls.dispatch(frame);
         break;
+      case Kind.caller:
+        this.#calls.told(frame);
+        break;
       case Kind.cancel:
         this.#calls.cancel(frame[1], frame[2]);
         break;

@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Kind, ToolKind } from '../../protocol/wire/frames.ts';
+import { type FrameOf, Kind, ToolKind } from '../../protocol/wire/frames.ts';
 import { CALLER_KINDS, callerKey, callerText } from '../../protocol/wire/handler-caller.ts';
-import { HandlerCall } from './calls.ts';
+import { Calls, HandlerCall } from './calls.ts';
+import { ShownCaller } from './context/context-caller.ts';
 
 function callOf(kind: (typeof CALLER_KINDS)[number], name = ''): HandlerCall {
   const at = CALLER_KINDS.indexOf(kind);
-  return new HandlerCall([Kind.dispatch, 1, 1000, ToolKind.query, 'tool', Buffer.alloc(0), 'trace', at, name], 0);
+  const frame: FrameOf<'dispatch'> = [Kind.dispatch, 1, 1000, ToolKind.query, 'tool', Buffer.alloc(0), 'trace', 0];
+  return new HandlerCall(frame, 0, new ShownCaller(at, name));
 }
 
 test('a call knows whether its handler asked who calls', () => {
@@ -52,4 +54,37 @@ test('a person is the user, and the caller by name alone', () => {
     assert.equal(call[member], call[member]);
     assert.ok(Object.isFrozen(call[member]));
   }
+});
+
+test('a call keeps its caller when another one has taken the number', async () => {
+  const seen: unknown[] = [];
+  let go: () => void = () => {};
+  const gone = new Promise<void>((resolve) => {
+    go = resolve;
+  });
+  const runner = {
+    run: async (call: HandlerCall) => {
+      await gone;
+      seen.push(call.user ?? call.caller);
+      return { status: 200, body: Buffer.from('1') };
+    },
+  };
+  const answers = new Promise<void>((resolve) => {
+    const send = (): void => {
+      if (seen.length === 2) resolve();
+    };
+    const given = [runner, {}, {}, { json: (body: Buffer) => body }, send];
+    const calls = new Calls(...(given as unknown as ConstructorParameters<typeof Calls>));
+    const ada = { kind: 'person', name: 'Ada', user: { id: 'u1', name: 'Ada', role: 'editor' } } as const;
+    for (const [id, caller] of [ada, { kind: 'token', name: 'backup' } as const].entries()) {
+      calls.told([Kind.caller, 0, CALLER_KINDS.indexOf(caller.kind), callerText(caller)]);
+      calls.dispatch([Kind.dispatch, id, 60_000, ToolKind.query, 'tool', Buffer.alloc(0), 'trace', 0]);
+    }
+    go();
+  });
+  await answers;
+  assert.deepEqual(seen, [
+    { id: 'u1', name: 'Ada', role: 'editor' },
+    { kind: 'token', name: 'backup' },
+  ]);
 });

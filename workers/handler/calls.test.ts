@@ -270,7 +270,7 @@ for (const [what, kind] of [
       >;
       const calls = new Calls(...given);
       const traceparent = `00-${'1'.repeat(32)}-${'2'.repeat(16)}-01`;
-      calls.dispatch([Kind.dispatch, 7, 60_000, ToolKind.tracked, 'tool', Buffer.alloc(0), traceparent, 0, '']);
+      calls.dispatch([Kind.dispatch, 7, 60_000, ToolKind.tracked, 'tool', Buffer.alloc(0), traceparent, 0]);
     });
     const [, id, error] = await failed;
     assert.deepEqual([id, error], [7, { code: 'HANDLER_ERROR', message: 'no room' }]);

@@ -9,15 +9,11 @@ import {
   ToolKind,
   type ToolKindValue,
 } from '../../protocol/wire/frames.ts';
-import {
-  CALLER_KINDS,
-  type HandlerCaller,
-  type HandlerUser,
-  readCallerText,
-} from '../../protocol/wire/handler-caller.ts';
+import type { HandlerCaller, HandlerUser } from '../../protocol/wire/handler-caller.ts';
 import { parseRequest } from './call-request.ts';
 import { CallTrace } from './call-trace.ts';
 import type { Asks } from './context/asks.ts';
+import { ShownCaller } from './context/context-caller.ts';
 import type { AppLog, LogOrigin } from './context/log.ts';
 import { Reads } from './context/reads.ts';
 import type { HandlerErrors } from './handler-errors.ts';
@@ -37,8 +33,6 @@ const TRACE_ID_CHARS = 32;
 // App code could replace them.
 const { now } = Date;
 const { floor } = Math;
-const { freeze } = Object;
-const { parse } = JSON;
 const elapsed = performance.now.bind(performance);
 
 /** A running call: its deadline, and whether its answer is still wanted. */
@@ -72,20 +66,16 @@ export class HandlerCall {
   #isOver = false;
   #controller: AbortController | null = null;
   #onOver: ((reason: Error) => void) | null = null;
-  readonly #callerKind: number;
-  readonly #callerText: string;
-  #caller: HandlerCaller | null = null;
-  #user: HandlerUser | null = null;
+  readonly #shown: ShownCaller;
 
-  constructor([, id, , kind, tool, , traceId, callerKind, callerText]: FrameOf<'dispatch'>, deadline: number) {
+  constructor([, id, , kind, tool, , traceId]: FrameOf<'dispatch'>, deadline: number, shown: ShownCaller) {
     this.id = id;
     this.tool = tool;
     this.trace = traceId.length > TRACE_ID_CHARS ? CallTrace.of(traceId) : null;
     this.traceId = this.trace === null ? traceId : this.trace.traceId;
     this.deadline = deadline;
     this.reads = kind === ToolKind.tracked ? new Reads() : null;
-    this.#callerKind = callerKind;
-    this.#callerText = callerText;
+    this.#shown = shown;
     this.origin = { tool, traceId: this.traceId, call: this };
   }
 
@@ -101,35 +91,18 @@ export class HandlerCall {
   /** The caller, frozen. */
   get caller(): HandlerCaller {
     this.readCaller = true;
-    if (this.#caller === null) {
-      const kind = this.#kind;
-      const name = kind === 'person' ? this.#person?.name : readCallerText(kind, this.#callerText).name;
-      this.#caller = freeze(name ? { kind, name } : { kind });
-    }
-    return this.#caller;
+    return this.#shown.caller;
   }
 
   /** The person who calls, or whose agent does, frozen; null where there is none. */
   get user(): HandlerUser | null {
     this.readCaller = true;
-    return this.#person;
-  }
-
-  get #kind(): HandlerCaller['kind'] {
-    return CALLER_KINDS[this.#callerKind] as HandlerCaller['kind'];
-  }
-
-  get #person(): HandlerUser | null {
-    if (this.#user === null) {
-      const { user } = readCallerText(this.#kind, this.#callerText);
-      if (user !== '') this.#user = freeze(parse(user) as HandlerUser);
-    }
-    return this.#user;
+    return this.#shown.user;
   }
 
   /** The id of that person. To ask for it does not make the result depend on who calls. */
   get personId(): string | undefined {
-    return this.#person?.id;
+    return this.#shown.user?.id;
   }
 
   get isOver(): boolean {
@@ -189,6 +162,8 @@ export class Calls {
   readonly #redactor: Redactor;
   readonly #send: (frame: Frame) => void;
   readonly #running = new Map<number, HandlerCall>();
+  /** By the numbers that dispatches name them by. */
+  readonly #callers: ShownCaller[] = [];
   #whenIdle: (() => void) | null = null;
   #finished = 0;
 
@@ -206,10 +181,14 @@ export class Calls {
     return { running: this.#running.size, finished: this.#finished };
   }
 
+  told([, number, kind, text]: FrameOf<'caller'>): void {
+    this.#callers[number] = new ShownCaller(kind, text);
+  }
+
   dispatch(frame: FrameOf<'dispatch'>): void {
     const startedAt = elapsed();
     // Timers take whole milliseconds; the supervisor counts in fractions.
-    const call = new HandlerCall(frame, now() + floor(frame[2]));
+    const call = new HandlerCall(frame, now() + floor(frame[2]), this.#callers[frame[7]] as ShownCaller);
     this.#running.set(call.id, call);
     this.#run(call, frame[3], frame[5]).then(
       (answer) => this.#answer(call, answer, startedAt),

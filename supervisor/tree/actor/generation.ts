@@ -20,7 +20,6 @@ import {
   type RetireReason,
   ToolKind,
 } from '../../../protocol/wire/frames.ts';
-import { CALLER_KINDS, callerText } from '../../../protocol/wire/handler-caller.ts';
 import type { Link, LinkHandlers } from '../../../protocol/wire/link.ts';
 import { monotonicMs, toMonotonic } from '../../../protocol/wire/trace-context.ts';
 import { type Damage, damageIn } from '../../../storage/apps/app-data.ts';
@@ -32,6 +31,7 @@ import { addThreadSpans, isThreadSpans } from '../../tracing/thread-spans.ts';
 import type { Child } from '../child.ts';
 import { startGraceTimer } from '../grace-timer.ts';
 import type { Call } from './call.ts';
+import { ToldCallers } from './told-callers.ts';
 
 type GenerationState = 'placed' | 'starting' | 'live' | 'draining' | 'stopping' | 'gone';
 
@@ -111,6 +111,7 @@ export class Generation implements LinkHandlers {
   /** Number of the last question of a fire. */
   #lastAskId = 0;
   #link: Link | null = null;
+  readonly #callers = new ToldCallers();
   /** End the current wait for the thread or its host, and the wait for the answer to a probe. */
   #stopWaiting: (() => void) | null = null;
   #stopProbing: (() => void) | null = null;
@@ -206,11 +207,12 @@ export class Generation implements LinkHandlers {
       this.#link?.send([Kind.schemaChanged, 0]);
     }
     const remainingMs = Math.max(0, call.deadline - call.sentAt);
-    const callerKind = CALLER_KINDS.indexOf(caller.kind);
     const traceId = span == null ? call.request.traceId : span.traceparent;
     const asKind = schema === undefined ? kind : ToolKind.tracked;
-    const callerIs = callerText(caller);
-    this.#link?.send([Kind.dispatch, call.id, remainingMs, asKind, tool, body, traceId, callerKind, callerIs]);
+    const link = this.#link;
+    if (link === null) return;
+    const number = this.#callers.numberOf(caller, link);
+    link.send([Kind.dispatch, call.id, remainingMs, asKind, tool, body, traceId, number]);
   }
 
   /** The caller waits no longer; the call counts as in flight until the thread is done with it. */

@@ -5,6 +5,7 @@ import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import { Kind, ToolKind } from '../../../protocol/wire/frames.ts';
 import { type App, FakeSupervisor, failure } from '../../../testing/fake-supervisor.ts';
 import { HandlerCall } from '../calls.ts';
+import { ShownCaller } from './context-caller.ts';
 import { CallDatabase } from './context-database.ts';
 
 const TAKEN = "'insert into t(id) values (1)'";
@@ -446,7 +447,11 @@ test('operations of a transaction that are not awaited travel together with its 
     const db = new CallDatabase(
       client,
       null,
-      new HandlerCall([Kind.dispatch, 1, 0, ToolKind.action, 'tool', Buffer.alloc(0), 'trace', 0, ''], 0),
+      new HandlerCall(
+        [Kind.dispatch, 1, 0, ToolKind.action, 'tool', Buffer.alloc(0), 'trace', 0],
+        0,
+        new ShownCaller(0, ''),
+      ),
     );
     const done = db.transaction(work);
     for (let i = 0; i < 2; i++) {
