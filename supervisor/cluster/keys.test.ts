@@ -7,7 +7,7 @@ import { Database } from '../../storage/cluster/database.ts';
 import { prepareTables } from '../../storage/cluster/tables.ts';
 import { Layout } from '../../storage/layout.ts';
 import { database, whyNoPostgres } from '../../testing/postgres.ts';
-import { shareKeys } from './keys.ts';
+import { Keys } from './keys.ts';
 
 const skip = whyNoPostgres() ?? false;
 const SECRET = 'the secret of this cluster';
@@ -34,10 +34,10 @@ test('the first node gives the cluster its keys, which the next ones get, at eve
   const [one, two] = [newLayout(t), newLayout(t)];
   const token = '0123456789abcdef'.repeat(4);
   writeFileSync(one.token, `${token}\n`);
-  await shareKeys(db, SECRET, one);
+  await new Keys(db, SECRET, one).share();
   assert.equal(keysOf(one)[0], `${token}\n`);
-  await shareKeys(db, SECRET, two);
-  await shareKeys(db, SECRET, two);
+  await new Keys(db, SECRET, two).share();
+  await new Keys(db, SECRET, two).share();
   assert.deepEqual(keysOf(two), keysOf(one));
   const stored = await db.rows<{ sealed: Buffer }>('SELECT sealed FROM svc.keys');
   assert.equal(stored.length, 4);
@@ -47,14 +47,30 @@ test('the first node gives the cluster its keys, which the next ones get, at eve
 test('another secret, and a data directory of another gateway, are refused with what to do', { skip }, async (t) => {
   const db = await opened(t);
   const [one, two] = [newLayout(t), newLayout(t)];
-  await shareKeys(db, SECRET, one);
-  await assert.rejects(shareKeys(db, 'another secret', two), {
+  await new Keys(db, SECRET, one).share();
+  await assert.rejects(new Keys(db, 'another secret', two).share(), {
     name: 'ConfigError',
     message: /"cluster.secretEnv" names a secret that is not the one of the cluster/,
   });
-  writeFileSync(two.token, `${'f'.repeat(64)}\n`);
-  await assert.rejects(shareKeys(db, SECRET, two), {
+  writeFileSync(two.sessionKey, `${'f'.repeat(64)}\n`);
+  await assert.rejects(new Keys(db, SECRET, two).share(), {
     name: 'ConfigError',
-    message: /has the token.bin of another gateway .* Start this node with an empty data directory/,
+    message: /has the session-key.bin of another gateway .* Start this node with an empty data directory/,
   });
+});
+
+test('a token that is replaced at one node is that of all: of those that run, and of one that was away', {
+  skip,
+}, async (t) => {
+  const db = await opened(t);
+  const [one, two, three] = [newLayout(t), newLayout(t), newLayout(t)];
+  const keys = [one, two, three].map((layout) => new Keys(db, SECRET, layout));
+  for (const each of keys) await each.share();
+  const replaced = `${'a'.repeat(64)}\n`;
+  writeFileSync(one.token, replaced);
+  for (const each of keys.slice(0, 2)) await each.followToken();
+  assert.equal(readFileSync(two.token, 'latin1'), replaced);
+  await keys[0]?.followToken();
+  await new Keys(db, SECRET, three).share();
+  for (const { token } of [one, two, three]) assert.equal(readFileSync(token, 'latin1'), replaced);
 });

@@ -17,33 +17,70 @@ const CIPHER = 'aes-256-gcm';
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
-/**
- * Puts the keys of the cluster into the data directory; the first node of a cluster gives it its own. Rejects with `ConfigError` where
- * the data directory has keys of another gateway, or the secret is another one than that of the cluster.
- */
-export async function shareKeys(database: Database, secret: string, layout: Layout): Promise<void> {
-  const sealing = Buffer.from(hkdfSync('sha256', secret, '', 'svc keys of a cluster', 32));
-  const files = [layout.token, layout.sessionKey, layout.secretKey, layout.pushKey];
-  const [known] = await database.rows<{ count: number }>('SELECT count(*)::integer AS count FROM svc.keys');
-  // Only the first node makes any: others would be overwritten here, or refused at the next start.
-  if (known?.count === 0) await makeKeys(layout);
-  for (const file of files) {
+export class Keys {
+  readonly #database: Database;
+  readonly #sealing: Buffer;
+  readonly #layout: Layout;
+  /** The administrator's token as the cluster had it last. */
+  #token: Buffer | null = null;
+
+  constructor(database: Database, secret: string, layout: Layout) {
+    this.#database = database;
+    this.#sealing = Buffer.from(hkdfSync('sha256', secret, '', 'svc keys of a cluster', 32));
+    this.#layout = layout;
+  }
+
+  /**
+   * Puts the keys of the cluster into the data directory; the first node of a cluster gives it its own. Rejects with `ConfigError` where
+   * the data directory has keys of another gateway, or the secret is another one than that of the cluster.
+   */
+  async share(): Promise<void> {
+    const { token, sessionKey, secretKey, pushKey } = this.#layout;
+    const [known] = await this.#database.rows<{ count: number }>('SELECT count(*)::integer AS count FROM svc.keys');
+    // Only the first node makes any: others would be overwritten here, or refused at the next start.
+    if (known?.count === 0) await makeKeys(this.#layout);
+    for (const file of [sessionKey, secretKey, pushKey, token]) {
+      const own = await contentOf(file);
+      if (own !== null) await this.#put(file, own, 'NOTHING');
+      const shared = await this.#read(file);
+      if (shared === null || own?.equals(shared)) continue;
+      // The token may have been replaced while this node was away.
+      if (own === null || file === token) await writeFileAtomic(file, shared, 0o600);
+      else
+        throw new ConfigError(
+          `The data directory has the ${basename(file)} of another gateway than that of the cluster. Start this node with an empty data directory.`,
+          'cluster',
+        );
+    }
+    this.#token = await this.#read(token);
+  }
+
+  /** Gives the cluster a token that was replaced here, and takes one that was replaced elsewhere. Rejects as `Database.rows` does. */
+  async followToken(): Promise<void> {
+    const { token } = this.#layout;
+    const [own, shared] = [await contentOf(token), await this.#read(token)];
+    if (own === null || shared === null || own.equals(shared)) this.#token = shared;
+    else if (this.#token === null || shared.equals(this.#token)) {
+      await this.#put(token, own, 'UPDATE SET sealed = excluded.sealed');
+      this.#token = own;
+    } else {
+      await writeFileAtomic(token, shared, 0o600);
+      this.#token = shared;
+    }
+  }
+
+  async #put(file: string, content: Buffer, otherwise: string): Promise<void> {
     const name = basename(file);
-    const own = await contentOf(file);
-    if (own !== null)
-      await database.rows('INSERT INTO svc.keys (name, sealed) VALUES ($1, $2) ON CONFLICT DO NOTHING', [
-        name,
-        seal(sealing, name, own),
-      ]);
-    const [row] = await database.rows<{ sealed: Buffer }>('SELECT sealed FROM svc.keys WHERE name = $1', [name]);
-    if (row === undefined) continue;
-    const shared = open(sealing, name, row.sealed);
-    if (own === null) await writeFileAtomic(file, shared, 0o600);
-    else if (!own.equals(shared))
-      throw new ConfigError(
-        `The data directory has the ${name} of another gateway than that of the cluster. Start this node with an empty data directory.`,
-        'cluster',
-      );
+    await this.#database.rows(
+      `INSERT INTO svc.keys (name, sealed) VALUES ($1, $2) ON CONFLICT (name) DO ${otherwise}`,
+      [name, seal(this.#sealing, name, content)],
+    );
+  }
+
+  async #read(file: string): Promise<Buffer | null> {
+    const name = basename(file);
+    const [row] = await this.#database.rows<{ sealed: Buffer }>('SELECT sealed FROM svc.keys WHERE name = $1', [name]);
+    return row === undefined ? null : open(this.#sealing, name, row.sealed);
   }
 }
 

@@ -27,7 +27,7 @@ import type { Locate } from './calls/finder.ts';
 import { Owners } from './calls/owners.ts';
 import { Directory, type Epoch } from './directory.ts';
 import { ClusterIdentity, IDENTITY_BUCKET, IDENTITY_DATABASE } from './identity/cluster-identity.ts';
-import { shareKeys } from './keys.ts';
+import { Keys } from './keys.ts';
 import { locator } from './locator.ts';
 import { Membership } from './membership.ts';
 import type { ClusterSettings } from './settings.ts';
@@ -79,17 +79,25 @@ export class ClusterNode {
   readonly #turns = new Map<number, Promise<void>>();
   readonly #calls: Calls;
   #identity: ClusterIdentity | null = null;
+  readonly #followingToken: NodeJS.Timeout;
   #owning: Promise<void> | null = null;
   #locate: Locate = () => null;
   #next: ExchangeHandler = (exchange) => sendError(exchange, movedError());
   #serving: Serving | null = null;
   #stopped: Promise<void> | null = null;
 
-  private constructor(options: NodeOptions, database: Database, instance: string, previous: string | null) {
+  private constructor(
+    options: NodeOptions,
+    database: Database,
+    keys: Keys,
+    run: { instance: string; previous: string | null },
+  ) {
     const { settings, layout, log, version, places } = options;
     const { node: name, address } = settings;
     this.#options = options;
     this.#database = database;
+    const follow = () => keys.followToken().catch(() => {}); // the next look
+    this.#followingToken = setInterval(follow, LIMITS.tokenPollMs).unref();
     const epochOf = (bucket: number) => this.#writable.get(bucket);
     this.apps = new AppDirectory(database, epochOf);
     this.names = new LogNames(database, epochOf);
@@ -97,8 +105,8 @@ export class ClusterNode {
     this.#files = new SharedFiles(layout, this.#ofFiles);
     this.#membership = new Membership({
       directory: new Directory(database),
-      node: { name, instance, address, version },
-      previous,
+      node: { name, instance: run.instance, address, version },
+      previous: run.previous,
       quiesce: (bucket) => this.#leave(bucket, false),
       log,
     });
@@ -130,11 +138,12 @@ export class ClusterNode {
     try {
       const warnings = await checkStart(database, { name: settings.node, address: settings.address });
       for (const warning of warnings) log.warn(warning);
-      await shareKeys(database, settings.secret, layout);
+      const keys = new Keys(database, settings.secret, layout);
+      await keys.share();
       const previous = await previousRun(layout.node);
       const instance = randomUUID();
       await writeFileAtomic(layout.node, `${JSON.stringify({ instance })}\n`);
-      return new ClusterNode(options, database, instance, previous);
+      return new ClusterNode(options, database, keys, { instance, previous });
     } catch (error) {
       await database.close();
       throw error;
@@ -226,6 +235,7 @@ export class ClusterNode {
 
   /** After the writers have ended. */
   async close(): Promise<void> {
+    clearInterval(this.#followingToken);
     await this.#ofFiles.close();
     await this.#database.close();
   }
