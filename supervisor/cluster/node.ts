@@ -80,6 +80,7 @@ export class ClusterNode {
   readonly #calls: Calls;
   #identity: ClusterIdentity | null = null;
   readonly #followingToken: NodeJS.Timeout;
+  readonly #sweeping: NodeJS.Timeout;
   #owning: Promise<void> | null = null;
   #locate: Locate = () => null;
   #next: ExchangeHandler = (exchange) => sendError(exchange, movedError());
@@ -97,6 +98,7 @@ export class ClusterNode {
     this.#options = options;
     this.#database = database;
     const follow = () => keys.followToken().catch(() => {}); // the next look
+    this.#sweeping = setInterval(() => void this.#sweep(), LIMITS.dayMs).unref();
     this.#followingToken = setInterval(follow, LIMITS.tokenPollMs).unref();
     const epochOf = (bucket: number) => this.#writable.get(bucket);
     this.apps = new AppDirectory(database, epochOf);
@@ -236,6 +238,7 @@ export class ClusterNode {
   /** After the writers have ended. */
   async close(): Promise<void> {
     clearInterval(this.#followingToken);
+    clearInterval(this.#sweeping);
     await this.#ofFiles.close();
     await this.#database.close();
   }
@@ -243,6 +246,15 @@ export class ClusterNode {
   /** Of the nodes whose leases have not ended. */
   get #addresses(): string[] {
     return this.#membership.nodes.filter(({ isLive }) => isLive).map(({ address }) => address);
+  }
+
+  /** Deletes contents of files that no app has any more. Any node may, beside the others. */
+  async #sweep(): Promise<void> {
+    try {
+      while (!(await this.#files.sweep()).isRound);
+    } catch (error) {
+      this.#options.log.warn({ err: error }, 'Old files could not be removed from the database of the cluster.');
+    }
   }
 
   #take(buckets: readonly Epoch[]): void {

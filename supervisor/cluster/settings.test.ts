@@ -5,7 +5,7 @@ import { type Config, checkConfig } from '../config.ts';
 import { clusterSettings } from './settings.ts';
 
 const url = 'postgres://svc:secret@db.example/svc';
-const HERE = { host: '10.0.0.5', port: 8787 };
+const HERE = { host: '10.0.0.5', port: 8787, appsStoreRoot: null, backups: null };
 const ENVIRONMENT = { SECRET: 'x' };
 
 test('settings are completed: one address or several, the name of this machine, where it listens, the secret', () => {
@@ -16,7 +16,7 @@ test('settings are completed: one address or several, the name of this machine, 
   assert.equal(clusterSettings({ url }, HERE, { SVC_CLUSTER_SECRET: 'y' }).secret, 'y');
   const urls = ['postgres://one.example/svc', 'postgresql://two.example/svc'];
   const long = { urls, node: 'a-1', address: 'https://a.example', secretEnv: 'SECRET' };
-  assert.deepEqual(clusterSettings(long, { host: '::', port: 0 }, ENVIRONMENT), {
+  assert.deepEqual(clusterSettings(long, { ...HERE, host: '::', port: 0 }, ENVIRONMENT), {
     urls,
     node: 'a-1',
     address: 'https://a.example',
@@ -47,13 +47,25 @@ test('a wrong setting is an error that names its member', () => {
     );
 });
 
+type Here = Parameters<typeof clusterSettings>[1];
+
 test('a setting that is missing, or has no value here, is an error that says what to set', () => {
-  const lacking: [cluster: NonNullable<Config['cluster']>, here: { host: string; port: number }, message: RegExp][] = [
+  const lacking: [cluster: NonNullable<Config['cluster']>, here: Here, message: RegExp][] = [
     [{ url }, HERE, /environment variable SVC_CLUSTER_SECRET is not set/],
     [{ url, secretEnv: 'UNSET' }, HERE, /environment variable UNSET is not set/],
-    [{ url, secretEnv: 'SECRET' }, { host: '0.0.0.0', port: 8787 }, /"cluster\.address" is missing/],
-    [{ url, secretEnv: 'SECRET' }, { host: '127.0.0.1', port: 0 }, /"cluster\.address" is missing/],
+    [{ url, secretEnv: 'SECRET' }, { ...HERE, host: '0.0.0.0' }, /"cluster\.address" is missing/],
+    [{ url, secretEnv: 'SECRET' }, { ...HERE, host: '127.0.0.1', port: 0 }, /"cluster\.address" is missing/],
   ];
   for (const [cluster, here, message] of lacking)
     assert.throws(() => clusterSettings(cluster, here, ENVIRONMENT), { name: 'ConfigError', key: 'cluster', message });
+});
+
+test('what a node cannot do is an error that says what to do instead', () => {
+  const cluster = { url, secretEnv: 'SECRET' };
+  const unfit: [here: Here, key: string, message: RegExp][] = [
+    [{ ...HERE, appsStoreRoot: '/srv/code' }, 'appsStoreRoot', /keeps code in the tarball store: .* --store tarball/],
+    [{ ...HERE, backups: { cron: '0 3 * * *' } }, 'backups', /Back up the database of the cluster/],
+  ];
+  for (const [here, key, message] of unfit)
+    assert.throws(() => clusterSettings(cluster, here, ENVIRONMENT), { name: 'ConfigError', key, message });
 });

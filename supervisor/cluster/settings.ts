@@ -11,13 +11,23 @@ export type ClusterSettings = { urls: string[]; node: string; address: string; s
 const NAME_CHARS = 64;
 const SECRET_ENV = 'SVC_CLUSTER_SECRET';
 
-/** Throws `ConfigError`, which names the member, where one is missing that has no default here. */
+/** Throws `ConfigError`, which names the member that is missing and has no default here, or what no node can do. */
 export function clusterSettings(
   cluster: NonNullable<Config['cluster']>,
-  { host, port }: Pick<Config, 'host' | 'port'>,
+  { host, port, appsStoreRoot, backups }: Pick<Config, 'host' | 'port' | 'appsStoreRoot' | 'backups'>,
   environment: NodeJS.ProcessEnv = process.env,
 ): ClusterSettings {
   const { node = nameOfMachine(), address, secretEnv = SECRET_ENV } = cluster;
+  if (appsStoreRoot !== null)
+    throw new ConfigError(
+      'A node of a cluster keeps code in the tarball store: start it with --store tarball, without "appsStoreRoot".',
+      'appsStoreRoot',
+    );
+  if (backups !== null)
+    throw new ConfigError(
+      'A node of a cluster has some of the apps. Back up the database of the cluster, and remove "backups" from the configuration.',
+      'backups',
+    );
   const urls = 'urls' in cluster ? cluster.urls : [cluster.url];
   return { urls, node, address: address ?? ownAddress(host, port), secret: secretOf(secretEnv, environment) };
 }
