@@ -100,3 +100,28 @@ test('each of two nodes answers for both; what one that is killed had acknowledg
   for (let v = 5; v < 10; v++) await Promise.all(names.map((id) => add(two, id, v)));
   for (const id of names) assert.deepEqual((await patient(two).read(id, 'all')).json.data, acknowledged.get(id), id);
 });
+
+test('a removed app leaves its data to no other one of its id, and is restored with it at another node', {
+  skip,
+}, async (t) => {
+  const [one, two] = (await clusterOf(t, ['one', 'two'])) as [TestGateway, TestGateway];
+  await start(one, two);
+  const ok = async (answer: Promise<Answer>): Promise<Answer> => {
+    const given = await answer;
+    assert.ok(given.status < 300, given.text);
+    return given;
+  };
+  const [first, second] = [patient(one), patient(two)];
+  await first.install('numbers', numbersOf('numbers'));
+  await ok(second.write('numbers', 'add', { v: 1 }));
+  await ok(first.call('DELETE', '/svc/_apps/numbers'));
+  await second.install('numbers', numbersOf('numbers'));
+  assert.deepEqual((await first.read('numbers', 'all')).json.data, []);
+  await ok(second.call('DELETE', '/svc/_apps/numbers'));
+  const trash: { id: string }[] = (await ok(first.call('GET', '/svc/_trash'))).json;
+  assert.equal(trash.length, 2);
+  await one.kill();
+  const oldest = trash.map(({ id }) => id).sort()[0];
+  await ok(second.call('POST', `/svc/_trash/${oldest}/restore`));
+  assert.deepEqual((await second.read('numbers', 'all')).json.data, [1]);
+});
