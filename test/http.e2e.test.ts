@@ -832,6 +832,7 @@ onEachEdge({ descriptors: 512 }, (gateway, edge) => {
         'timeZone',
         'backups',
         'notices',
+        'cluster',
         'counters',
       ]);
       assert.deepEqual(system.toolServers, []);

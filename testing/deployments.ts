@@ -111,6 +111,10 @@ async function startIn(
       events.push(`flush ${app}`);
     },
     close: async (app: string) => void events.push(`close ${app}`),
+    detach: async (app: string) => void events.push(`close ${app}`),
+    attach: async () => {},
+    purge: async () => {},
+    settle: async () => {},
   });
   const registry = await Registry.open({
     layout,

@@ -34,7 +34,8 @@ function dataAt(userVersion: number): { data: DraftData; done: string[] } {
         done.push(...files.map(({ name }) => `migrated ${name}`));
         return files.map(({ name }) => Number.parseInt(name, 10));
       },
-      close: async () => {},
+      detach: async () => {},
+      settle: async () => {},
     }),
     jobs: standIn({
       seed: async () => {

@@ -4,7 +4,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { type OtherNode, otherNode } from '../../testing/cluster.ts';
 import { assertAccessible } from '../../testing/console.ts';
 import { freePort } from '../../testing/free-port.ts';
 import { TestGateway } from '../../testing/gateway.ts';
@@ -17,20 +16,24 @@ const skip = whyNoPostgres() ?? withoutChromium();
 
 describe('the cluster in the console', { skip }, () => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-test-'));
-  const flags: string[] = ['--store', 'tarball', '--node', 'berlin'];
-  const gateway = new TestGateway(join(folder, 'data'), flags, { SVC_CLUSTER_SECRET: 'of this test' });
-  let other: OtherNode;
+  const nodes = ['berlin', 'oslo'].map((name) => {
+    const flags = ['--store', 'tarball', '--node', name];
+    const node = new TestGateway(join(folder, name), flags, { SVC_CLUSTER_SECRET: 'of this test' });
+    return { flags, node };
+  });
+  const [gateway, other] = nodes.map(({ node }) => node) as [TestGateway, TestGateway];
   before(async () => {
     const url = await database();
-    flags.push('--cluster', url);
-    await gateway.start(String(await freePort()));
-    other = otherNode(url, 'oslo');
-    await other.membership.start();
-    assert.ok(await eventually(LIMIT_MS, () => other.membership.nodes.length === 2));
+    for (const { flags, node } of nodes) {
+      flags.push('--cluster', url);
+      await node.start(String(await freePort()));
+    }
+    const knowsBoth = async () => (await gateway.call('GET', '/svc/_cluster')).json.nodes?.length === 2;
+    assert.ok(await eventually(LIMIT_MS, knowsBoth));
   });
   const suite = consoleSuite(gateway, { viewport: { width: 1120, height: 800 }, colorScheme: 'light' });
   after(async () => {
-    await other.end();
+    await other.stop();
     await gateway.stop();
     rmSync(folder, { recursive: true, force: true });
   });
@@ -70,7 +73,7 @@ describe('the cluster in the console', { skip }, () => {
   });
 
   test('the last node is not drained: the question says why', async () => {
-    await other.membership.leave();
+    await other.stop();
     const page = await suite.open('/system/cluster');
     await page.getByRole('row').filter({ hasText: 'oslo' }).waitFor({ state: 'detached' });
     await page.getByRole('button', { name: 'Drain berlin…' }).click();
