@@ -221,17 +221,13 @@ export class ClusterNode {
   }
 
   async #stop(drainMs: number): Promise<void> {
-    const ended = new AbortController();
-    const timer = wait(drainMs, undefined, { signal: ended.signal }).catch(() => {});
-    await Promise.race([this.#membership.drain(), timer]);
-    ended.abort();
+    await withinMs(drainMs, this.#membership.drain());
     await this.#membership.leave().catch((error: Error) => {
-      this.#options.log.warn(
-        { err: error },
-        'The cluster could not be told that this node ends; it notices in seconds.',
-      );
+      const what = 'The cluster could not be told that this node ends; it notices in seconds.';
+      this.#options.log.warn({ err: error }, what);
     });
-    await Promise.all(this.#turns.values());
+    // What does not let go in time ends with its process.
+    await withinMs(LIMITS.drainMs, Promise.all(this.#turns.values()));
     this.#calls.close();
   }
 
@@ -357,4 +353,12 @@ export class ClusterNode {
 async function previousRun(file: string): Promise<string | null> {
   const run = (await readJson(file, null)) as { instance?: unknown } | null | undefined;
   return typeof run?.instance === 'string' ? run.instance : null;
+}
+
+/** Resolves with the work, or after `ms`. */
+async function withinMs(ms: number, work: Promise<unknown>): Promise<void> {
+  const ended = new AbortController();
+  const late = wait(ms, undefined, { signal: ended.signal }).catch(() => {});
+  await Promise.race([work, late]);
+  ended.abort();
 }

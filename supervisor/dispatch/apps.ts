@@ -297,7 +297,7 @@ export class Apps implements Scopes {
   }
 
   /** Rejects with `UNKNOWN_APP`, and with `STORAGE_UNAVAILABLE` for an app that takes no calls here. */
-  async #state(id: string): Promise<AppState> {
+  #state(id: string): Promise<AppState> {
     const { registry } = this.#options;
     registry.demand(id);
     return registry.state(id);
