@@ -22,8 +22,8 @@ export class Writers {
   /** By the file of the database. */
   readonly #own = new Map<string, OwnWriter>();
   readonly #now: () => number;
-  /** A log of pages takes the groups of one process of a node. */
-  readonly #mayShare: boolean;
+  /** False with a log of pages, which takes the groups of one process of a node. */
+  readonly #mayIsolate: boolean;
   readonly handover: Handover;
   /** Of a log of pages. */
   readonly owned = new OwnedBuckets();
@@ -31,14 +31,14 @@ export class Writers {
   #ended = false;
 
   /** `create` makes the process of the common writer, or of an app's. `now` in milliseconds that only grow. Without
-   * `mayShare` no app gets one of its own. */
+   * `mayIsolate` no app gets one of its own. */
   constructor(
     specifications: Specifications,
     create: (spec: ChildSpec, app: string | null) => Child,
     now: () => number = () => performance.now(),
-    mayShare = true,
+    mayIsolate = true,
   ) {
-    this.#mayShare = mayShare;
+    this.#mayIsolate = mayIsolate;
     this.#specifications = specifications;
     this.#create = create;
     this.#now = now;
@@ -72,7 +72,7 @@ export class Writers {
 
   /** Whether `isolate` would find a place for one more. */
   get hasRoom(): boolean {
-    return this.#mayShare && !this.#ended && (this.#own.size < LIMITS.ownWriters || this.#idle() !== undefined);
+    return this.#mayIsolate && !this.#ended && (this.#own.size < LIMITS.ownWriters || this.#idle() !== undefined);
   }
 
   /** Gives the database a separate writer; call it before the common one is killed. False when too many have one. */
