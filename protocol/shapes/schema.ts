@@ -61,15 +61,14 @@ type Types = {
 };
 
 /** A schema that says less of its values than their type. */
-export type Typed<T> = Schema & { readonly [VALUES]: T };
-declare const VALUES: unique symbol;
+export type Typed<T> = Schema & { readonly '~values': T };
 
 export function typed<T>(schema: Schema): Typed<T> {
   return schema as Typed<T>;
 }
 
 /** The type of the values of a schema. */
-export type Of<S> = S extends { [VALUES]: infer Value }
+export type Of<S> = S extends { '~values': infer Value }
   ? Value
   : S extends { const: infer Value }
     ? Value
