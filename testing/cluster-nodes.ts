@@ -28,6 +28,8 @@ export type TestNode = {
   /** What the directory says. */
   known: Map<number, Owner>;
   calls: Calls;
+  /** The Hosts that are its own. */
+  places: Places;
   edge: Edge;
   served: number;
 };
@@ -38,22 +40,24 @@ type TestNodeOptions = {
   next: ExchangeHandler;
   nodes?: () => readonly string[];
   locate?: Locate;
+  host?: string;
 };
 
-/** `nodes` are the addresses of all nodes; `locate` what this one has. */
+/** `nodes` are the addresses of all nodes; `locate` what this one has; `host` is a Host of its own beside those of loopback. */
 export async function startNode(
   t: TestContext,
-  { name, kind, next, nodes = () => [], locate = () => null }: TestNodeOptions,
+  { name, kind, next, nodes = () => [], locate = () => null, host = '127.0.0.1' }: TestNodeOptions,
 ): Promise<TestNode> {
   const known = new Map<number, Owner>();
   const owners = new Owners(name, {
     ownerOf: (bucket) => known.get(bucket),
     isServed: (bucket) => known.get(bucket)?.node === name,
   });
+  const places = new Places({ ...resolveConfig('/data'), host });
   const calls = new Calls({
     owners,
     secret: SECRET,
-    places: new Places(resolveConfig('/data')),
+    places,
     store: async () => {},
     next: (exchange) => {
       node.served++;
@@ -68,7 +72,17 @@ export async function startNode(
     onFault: (error) => t.diagnostic(`${name} failed: ${(error as Error).stack}`),
   });
   const port = await edge.listen('127.0.0.1', 0);
-  const node: TestNode = { name, port, address: `http://127.0.0.1:${port}`, owners, known, calls, edge, served: 0 };
+  const node: TestNode = {
+    name,
+    port,
+    address: `http://127.0.0.1:${port}`,
+    owners,
+    known,
+    calls,
+    places,
+    edge,
+    served: 0,
+  };
   t.after(async () => {
     calls.close();
     await edge.close();

@@ -114,6 +114,19 @@ for (const edges of PAIRS) {
       for (const name of ['x-hop', 'te']) assert.ok(!names.includes(name), name);
     });
 
+    test('a Host of the node that is asked is one for the owner, and no other Host is sent on', async (t) => {
+      const [first, second] = edges;
+      const next: ExchangeHandler = (exchange) => exchange.send(200, {}, owner.places.of(exchange.header('host')).host);
+      const asked = await startNode(t, { name: 'asked', kind: first, next, host: '10.0.0.5' });
+      const owner = await startNode(t, { name: 'owner', kind: second, next, host: '10.0.0.6' });
+      tell([asked, owner], owner);
+      const answer = await call(asked, { headers: { host: '10.0.0.5:8787' } });
+      assert.equal(answer.body.toString(), '10.0.0.5:8787');
+      for (const host of ['10.0.0.6:8787', 'other.example'])
+        assert.equal(codeOf(await call(asked, { headers: { host } })), '421 MISDIRECTED');
+      assert.equal(owner.served, 1);
+    });
+
     test('the client gets the answer as the owner gave it', async (t) => {
       const { asked } = await pair(t, edges, (exchange) => {
         const { path } = exchange;

@@ -100,7 +100,8 @@ export class Calls {
         if ('bucket' in requested) this.#bring(exchange, requested.bucket, requested.files, body);
         else if ('found' in requested) this.#find(exchange, requested.found);
         else if ('refused' in requested) this.#refuse(exchange, requested.refused);
-        else this.#gathering.answer(exchange, requested.every, body).catch((error) => this.#fail(exchange, error));
+        else if (this.#isOurs(exchange))
+          this.#gathering.answer(exchange, requested.every, body).catch((error) => this.#fail(exchange, error));
       },
       (error) => sendError(exchange, error),
     );
@@ -112,11 +113,23 @@ export class Calls {
     else if (owners.of(bucket) === undefined) {
       this.sent.ownerless++;
       this.#refuse(exchange, unavailable('No node has this data now.'));
-    } else this.#read(exchange, bucket, body);
+    } else if (this.#isOurs(exchange)) this.#read(exchange, bucket, body);
+  }
+
+  /** Whether the client asked for this gateway, which the node that answers takes on trust. Else it refuses. */
+  #isOurs(exchange: Exchange): boolean {
+    try {
+      this.#options.places?.of(exchange.header('host'));
+      return true;
+    } catch (error) {
+      this.#refuse(exchange, error as SvcError);
+      return false;
+    }
   }
 
   /** Brings a request to the node that has what it is about. What none has, this one answers. */
   #find(exchange: Exchange, found: Found): void {
+    if (!this.#isOurs(exchange)) return;
     const find = (body: Buffer | null) =>
       this.#finder.find(exchange, found).then(
         (app) => this.#bringFound({ exchange, found, body, client: exchange.remoteAddress, isSecond: false }, app),
@@ -164,6 +177,7 @@ export class Calls {
       sendError(exchange, error as SvcError);
       return;
     }
+    this.#options.places?.takeSentOn(exchange.header('host'));
     const { bucket, epoch, client } = forwarded;
     if (bucket === null) {
       this.#answerPart(exchange, client);

@@ -112,6 +112,17 @@ for (const [title, config, hosts] of CASES) {
   });
 }
 
+test('what another node of the cluster sent on has its Host', () => {
+  const places = new Places({ ...AUTO, host: '10.0.0.5' });
+  assert.equal(placeOf(places, '10.0.0.6:8787'), '421');
+  for (const host of ['10.0.0.6:8787', '[fd00::7]:8787', 'Node-8']) {
+    places.takeSentOn(host);
+    assert.equal(placeOf(places, host), 'shared null', host);
+  }
+  assert.equal(placeOf(places, 'node-8:443'), 'shared null');
+  assert.equal(placeOf(places, '10.0.0.9:8787'), '421');
+});
+
 test('the page of an app is embedded by the console and by itself, the console by itself', () => {
   const places = new Places(AUTO);
   assert.equal(places.of('todos.svc.localhost:8787').frameAncestors, `'self' ${LOCAL}`);

@@ -65,6 +65,8 @@ export class Places {
   readonly #bases: readonly { name: string; scheme: 'http' | 'https' }[];
   /** True where the gateway listens on all addresses of the machine, so that any address is its own. */
   readonly #anyAddress: boolean;
+  /** Names of other nodes of a cluster, which sent on what came to them. */
+  readonly #sentOn = new Set<string>();
   readonly #known = new Map<string, Place | null>();
 
   constructor(config: Config) {
@@ -74,6 +76,15 @@ export class Places {
     this.#anyAddress = host === '0.0.0.0' || host === '::';
     const domain = appDomain === null ? [] : [{ name: nameOf(appDomain), scheme: 'https' as const }];
     this.#bases = pageOrigins === 'shared' ? [] : [...domain, { name: LOCAL_BASE, scheme: 'http' as const }];
+  }
+
+  /** Takes the Host of a request for this gateway's own that another node of the cluster took for its own, and sent on. */
+  takeSentOn(host: string | undefined): void {
+    const key = host ?? '';
+    if (this.#known.get(key)) return;
+    if (this.#sentOn.size >= LIMITS.hostNames) this.#sentOn.clear();
+    this.#sentOn.add(nameOf(key));
+    this.#known.delete(key);
   }
 
   /** The place that a Host header names. Throws `MISDIRECTED` when it is none of this gateway's. */
@@ -119,7 +130,8 @@ export class Places {
       if (page) return { ...at('page', host, `${scheme}://${host}`, origin), ...page };
     }
     const isLoopback = host === '' || isLoopbackName(name);
-    if (!isLoopback && !this.#named.has(name) && !(this.#anyAddress && isIP(name) !== 0)) return null;
+    const isNamed = this.#named.has(name) || this.#sentOn.has(name);
+    if (!isLoopback && !isNamed && !(this.#anyAddress && isIP(name) !== 0)) return null;
     const [base] = this.#bases;
     const origin = `http://${host}`;
     if (base === undefined || (this.#config.pageOrigins === 'auto' && !isLoopback)) {
