@@ -20,7 +20,7 @@ export const KINDS = [
   {
     kind: 'campaign',
     take: 2,
-    parts: ['kill', 'runs', 'turns', 'stop', 'power', 'disk', 'crash', 'runaway', 'smuggling', 'clients'],
+    parts: ['kill', 'runs', 'turns', 'stop', 'power', 'disk', 'crash', 'runaway', 'smuggling', 'clients', 'cluster'],
     code: (name) => [`bench/faults/${name}`, `bench/faults/${name}.ts`],
   },
   {

@@ -60,9 +60,16 @@ export type Stream = {
 
 /**
  * The checkout whose build is started, flags of Node for its supervisor, the script that replaces `bin/svc.js`, and a limit of file
- * descriptors: set in a shell that becomes Node, which takes all that it may have when it starts.
+ * descriptors: set in a shell that becomes Node, which takes all that it may have when it starts. `within` are the words of a command
+ * that starts it, such as one in a network namespace.
  */
-export type Build = { root: string; nodeFlags?: string[]; script?: string; descriptors?: number };
+export type Build = {
+  root: string;
+  nodeFlags?: string[];
+  script?: string;
+  descriptors?: number;
+  within?: readonly string[];
+};
 
 /** Idle connections are ended after longer than this, on both edges. The client ends them first: a request may cross the end of one. */
 const IDLE_MS = 4000;
@@ -130,9 +137,10 @@ export class TestGateway {
       ...this.#flags,
     ];
     const startedAt = performance.now();
-    const { descriptors } = this.#build;
-    const limited = ['-c', `ulimit -n ${descriptors} && exec "$0" "$@"`, process.execPath, ...args];
-    const child = spawn(...(descriptors ? (['/bin/sh', limited] as const) : ([process.execPath, args] as const)), {
+    const { descriptors, within = [] } = this.#build;
+    const limited = descriptors ? ['/bin/sh', '-c', `ulimit -n ${descriptors} && exec "$0" "$@"`] : [];
+    const [command = '', ...words] = [...within, ...limited, process.execPath, ...args];
+    const child = spawn(command, words, {
       env: { ...process.env, ...this.#env },
       stdio: ['pipe', 'pipe', 'pipe'],
     });
@@ -376,6 +384,8 @@ export type StartOptions = {
   env?: Record<string, string>;
   /** How many file descriptors it may have. */
   descriptors?: number;
+  /** As in `Build`. */
+  within?: readonly string[];
 };
 
 /** Publishes the apps with a gateway that starts on a new data directory, and ends. */
@@ -394,14 +404,14 @@ const publisher =
 /** A gateway that is not started yet, with its configuration, its data and its sockets in `folder`. */
 export function gatewayIn(
   folder: string,
-  { edge, store, config = {}, apps = {}, env = {}, descriptors }: StartOptions = {},
+  { edge, store, config = {}, apps = {}, env = {}, descriptors, within = [] }: StartOptions = {},
 ): TestGateway {
   const configFile = join(folder, 'config.json');
   writeFileSync(configFile, JSON.stringify({ log: 'warn', ...config }));
   const named = store ?? ('appsStoreRoot' in config ? null : 'tarball');
   const flags = ['--config', configFile, ...(edge ? ['--edge', edge] : []), ...(named ? ['--store', named] : [])];
   // The folder of the sockets, which a killed daemon leaves behind, is removed with the rest.
-  const build = { root, ...(descriptors === undefined ? {} : { descriptors }) };
+  const build = { root, within, ...(descriptors === undefined ? {} : { descriptors }) };
   const files = Array.isArray(apps) ? Object.fromEntries(apps.map((name) => [name, filesOf(appFolder(name))])) : apps;
   const begins = Object.keys(files).length === 0 ? null : { store: named ?? 'git', apps: files };
   return new TestGateway(join(folder, 'data'), flags, { TMPDIR: folder, ...env }, build, begins);

@@ -56,7 +56,7 @@ before(() => {
 after(() => rmSync(folder, { recursive: true, force: true }));
 
 test('what a commit did not draw, the next ones draw', () => {
-  const draws = Array.from({ length: 10 }, (_, i) => {
+  const draws = Array.from({ length: 12 }, (_, i) => {
     commit('docs/x.md', String(i));
     return draw();
   });
@@ -65,15 +65,16 @@ test('what a commit did not draw, the next ones draw', () => {
     assert.equal(installs, '', 'it is drawn only where its code changed');
     assert.equal(said, '');
   }
-  for (const half of [draws.slice(0, 5), draws.slice(5)])
-    assert.deepEqual(half.flatMap(({ campaigns }) => campaigns).sort(), [...CAMPAIGNS].sort());
+  // An odd number of them: one is drawn twice meanwhile.
+  for (const half of [draws.slice(0, 6), draws.slice(6)])
+    assert.deepEqual([...new Set(half.flatMap(({ campaigns }) => campaigns))].sort(), [...CAMPAIGNS].sort());
   for (const [i, { whole, leftOut }] of draws.slice(1).entries()) {
     assert.notEqual(whole, draws[i]?.whole);
     assert.notEqual(leftOut[0], draws[i]?.leftOut[0]);
   }
   assert.deepEqual(
     draws.map(({ leftOut }) => leftOut.includes('agents')),
-    [true, true, false, true, true, false, true, true, false, true],
+    [true, true, false, true, true, false, true, true, false, true, true, false],
   );
 });
 

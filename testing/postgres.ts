@@ -1,7 +1,7 @@
 /** Runs PostgreSQL servers of this machine's own installation for tests and benches, each in a temporary folder. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, chownSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import pg from 'pg';
@@ -12,6 +12,7 @@ import { eventually, LONG_MS } from './waiting.ts';
 const DEBIAN = '/usr/lib/postgresql';
 const USER = 'svc';
 const DATABASE = 'svc';
+const FROM_THIS_NETWORK = 'host all all samenet trust\nhost replication all samenet trust\n';
 /** What a cluster needs of its database, and little memory. */
 const SETTINGS = ['fsync=on', 'synchronous_commit=on', 'shared_buffers=32MB', 'max_connections=100'];
 
@@ -34,6 +35,9 @@ export function whyNoPostgres(): string | null {
   return 'PostgreSQL is not installed (Debian: apt install postgresql)';
 }
 
+/** Where a server listens, and the words of a command that starts programs there, such as those of a network namespace. */
+export type Place = { host: string; port: number; within: readonly string[] };
+
 /** The folder of `initdb` and `postgres`. */
 function binaries(): string | null {
   const versions = existsSync(DEBIAN) ? readdirSync(DEBIAN).sort((a, b) => Number(b) - Number(a)) : [];
@@ -51,30 +55,49 @@ function account(): { uid: number; gid: number } | undefined {
   return { uid: idOf('-u'), gid: idOf('-g') };
 }
 
+/** How the servers end that run when this process ends. */
+const left = new Set<() => void>();
+let isWatched = false;
+
+/** A test that fails before it stops a server, or is ended because it takes too long, leaves none behind. */
+function endWithThisProcess(end: () => void): void {
+  left.add(end);
+  if (isWatched) return;
+  isWatched = true;
+  process.once('SIGTERM', () => process.exit(1));
+  process.once('exit', () => {
+    for (const one of left) one();
+  });
+}
+
 /**
- * Starts a server of its own on a free port of 127.0.0.1. Every caller stops it. With a `primary`, it is a standby that the primary
- * waits for from then on with each commit.
+ * Starts a server of its own, on a free port of 127.0.0.1 where no place is given. Every caller stops it. With a `primary`, it is a
+ * standby that the primary waits for from then on with each commit.
  */
-export async function postgres(primary?: Postgres): Promise<Postgres> {
+export async function postgres(primary?: Postgres, place?: Place): Promise<Postgres> {
   const bin = binaries();
   if (bin === null) throw new Error('PostgreSQL is not installed.');
   const folder = mkdtempSync(join(tmpdir(), 'svc-postgres-'));
   const as = account();
   if (as !== undefined) chownSync(folder, as.uid, as.gid);
   const data = join(folder, 'data');
-  const [program, ...words] =
+  const [program, ...making] =
     primary === undefined
       ? ['initdb', '-U', USER, '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync']
       : ['pg_basebackup', '-d', primary.url, '-R', '-c', 'fast', '--no-sync'];
-  execFileSync(join(bin, program as string), [...words, '-D', data], { ...as, cwd: folder, stdio: 'ignore' });
-  const port = await freePort();
-  const urlOf = (name: string) => `postgres://${USER}@127.0.0.1:${port}/${name}`;
-  const options = [...SETTINGS, `port=${port}`, 'listen_addresses=127.0.0.1', `unix_socket_directories=${folder}`];
+  execFileSync(join(bin, program as string), [...making, '-D', data], { ...as, cwd: folder, stdio: 'ignore' });
+  const { host, port, within } = place ?? { host: '127.0.0.1', port: await freePort(), within: [] };
+  if (primary === undefined) appendFileSync(join(data, 'pg_hba.conf'), FROM_THIS_NETWORK);
+  const urlOf = (name: string) => `postgres://${USER}@${host}:${port}/${name}`;
+  const options = [...SETTINGS, `port=${port}`, `listen_addresses=${host}`, `unix_socket_directories=${folder}`];
+  // Who enters a namespace has to be root there.
+  const asThem = as === undefined ? [] : ['setpriv', `--reuid=${as.uid}`, `--regid=${as.gid}`, '--clear-groups'];
+  const [command = '', ...words] = [...within, ...asThem, join(bin, 'postgres')];
   let server: ChildProcess | null = null;
 
   const start = async (): Promise<void> => {
-    const args = ['-D', data, ...options.flatMap((option) => ['-c', option])];
-    server = spawn(join(bin, 'postgres'), args, { ...as, cwd: folder, stdio: 'ignore' });
+    const args = [...words, '-D', data, ...options.flatMap((option) => ['-c', option])];
+    server = spawn(command, args, { cwd: folder, stdio: 'ignore' });
     // The test process ends without waiting for it, and ends it.
     server.unref();
     const isUp = await eventually(LONG_MS, () => answers(urlOf('postgres')));
@@ -98,12 +121,11 @@ export async function postgres(primary?: Postgres): Promise<Postgres> {
     await run(primary.url, "ALTER SYSTEM SET synchronous_standby_names = '*'");
     await run(primary.url, 'SELECT pg_reload_conf()');
   }
-  // A test that fails before it stops the server, or is ended because it takes too long, leaves none behind.
-  process.once('SIGTERM', () => process.exit(1));
-  process.once('exit', () => {
+  const endNow = (): void => {
     if (server?.pid !== undefined && server.exitCode === null) killAll(server.pid);
     rmSync(folder, { recursive: true, force: true });
-  });
+  };
+  endWithThisProcess(endNow);
   return {
     url: urlOf(DATABASE),
     start,
@@ -123,6 +145,7 @@ export async function postgres(primary?: Postgres): Promise<Postgres> {
     stop: async () => {
       await end(fast);
       rmSync(folder, { recursive: true, force: true });
+      left.delete(endNow);
     },
   };
 }

@@ -11,6 +11,7 @@ import { table } from '../report-tables.ts';
 import { ROOT } from '../servers.ts';
 import { type Campaign, Report } from './campaign.ts';
 import { clients } from './clients/campaign.ts';
+import { cluster } from './cluster/campaign.ts';
 import { crash } from './crash/campaign.ts';
 import { disk } from './disk.ts';
 import { kill } from './kill.ts';
@@ -21,7 +22,7 @@ import { smuggling } from './smuggling/campaign.ts';
 import { stop } from './stop.ts';
 import { turns } from './turns.ts';
 
-const CAMPAIGNS: Campaign[] = [kill, runs, turns, stop, power, disk, crash, runaway, clients, smuggling];
+const CAMPAIGNS: Campaign[] = [kill, runs, turns, stop, power, disk, crash, runaway, clients, smuggling, cluster];
 const RESULTS = join(ROOT, 'bench/results');
 
 type FaultsReport = {

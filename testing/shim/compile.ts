@@ -13,7 +13,7 @@ export function whyNoShim(): string | null {
   }
 }
 
-export function compileShim(source: 'powercut.c' | 'crash.c' | 'fsyncs.c', library: string): void {
+export function compileShim(source: 'powercut.c' | 'crash.c' | 'fsyncs.c' | 'clock.c', library: string): void {
   const path = fileURLToPath(new URL(source, import.meta.url));
   execFileSync('cc', ['-shared', '-fPIC', '-O2', '-Wall', '-Wextra', '-Werror', '-o', library, path, '-ldl']);
 }
