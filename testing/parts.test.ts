@@ -9,7 +9,19 @@ import { root } from './gateway.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-parts-'));
 const LIST = '.ci/parts.json';
-const CAMPAIGNS = ['kill', 'runs', 'turns', 'stop', 'power', 'disk', 'crash', 'runaway', 'smuggling', 'clients'];
+const CAMPAIGNS = [
+  'kill',
+  'runs',
+  'turns',
+  'stop',
+  'power',
+  'disk',
+  'crash',
+  'runaway',
+  'smuggling',
+  'clients',
+  'cluster',
+];
 
 const git = (...args: string[]) =>
   execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.org', ...args], {

@@ -279,13 +279,15 @@ export class ClusterNode {
 
   /** Resolves when the node has nothing of the bucket under way. */
   #leave(bucket: number, isUrgent: boolean): Promise<void> {
+    const epoch = this.#writable.get(bucket);
     this.#served.delete(bucket);
     if (isUrgent) this.#writable.delete(bucket);
     if (bucket === IDENTITY_BUCKET) this.#identity?.follow();
     return this.#inTurn(bucket, async () => {
       this.#served.delete(bucket);
       await this.#serving?.release(bucket, isUrgent ? 0 : LIMITS.drainMs);
-      this.#writable.delete(bucket);
+      // It may have come again meanwhile.
+      if (this.#writable.get(bucket) === epoch) this.#writable.delete(bucket);
       await this.#own();
     });
   }

@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { test } from 'node:test';
+import { BUCKETS } from '../../protocol/buckets.ts';
+import { Database } from '../../storage/cluster/database.ts';
+import { Layout } from '../../storage/layout.ts';
+import { QUIET, SECRET, signal } from '../../testing/cluster-nodes.ts';
+import { database, whyNoPostgres } from '../../testing/postgres.ts';
+import { eventually, LIMIT_MS } from '../../testing/waiting.ts';
+import { ClusterNode } from './node.ts';
+
+const skip = whyNoPostgres() ?? false;
+
+test('a node that gets a bucket again before it has let go of it serves it, and its writers may write it', {
+  skip,
+}, async (t) => {
+  const url = await database();
+  const folder = mkdtempSync(join(tmpdir(), 'svc-test-'));
+  const layout = new Layout(folder);
+  mkdirSync(dirname(layout.node), { recursive: true });
+  const db = new Database([url]);
+  const settings = { urls: [url], node: 'one', address: 'http://127.0.0.1:1', secret: SECRET };
+  const node = await ClusterNode.open({ settings, version: '0.0.1', layout, places: null, log: QUIET });
+  t.after(async () => {
+    await node.stop(0);
+    await node.close();
+    await db.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const served: number[] = [];
+  const released = signal();
+  let isReleasing = false;
+  let writable = new Map<number, number>();
+  await node.begin({
+    serve: async (bucket) => void served.push(bucket),
+    release: async () => {
+      isReleasing = true;
+      await released.fired('the end of what goes on');
+    },
+    own: async (buckets) => {
+      writable = new Map(buckets);
+    },
+  });
+  assert.equal(served.length, BUCKETS);
+  const [epoch = 0] = writable.values();
+  // As when its lease ended: it joins again at once, and all is its own.
+  await db.rows('DELETE FROM svc.nodes');
+  const isAgain = () => isReleasing && writable.size === BUCKETS && [...writable.values()].every((one) => one > epoch);
+  assert.ok(await eventually(LIMIT_MS, isAgain));
+  served.length = 0;
+  released.fire();
+  assert.ok(await eventually(LIMIT_MS, () => served.length === BUCKETS));
+  assert.ok(isAgain(), `${writable.size} buckets may be written`);
+});
