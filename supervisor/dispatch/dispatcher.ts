@@ -53,6 +53,9 @@ export type RecordedSink = Pick<Sink, 'failed' | 'faulted'> & {
 /** Codes after which a key may be used again: the handler did not run, or the disk had no room for what it wrote. */
 const NOT_RUN = new Set(['UNKNOWN_ACTION', 'INVALID_INPUT', 'STORAGE_FULL']);
 
+/** Nobody knows what is stored: "try again" would be the answer for a day. */
+const UNKNOWN = 'STORAGE_UNAVAILABLE';
+
 export class Dispatcher {
   readonly #options: DispatcherOptions;
 
@@ -136,12 +139,15 @@ export class Dispatcher {
     const recorded: Sink = {
       answered: (status, body, timing) => record(sink.answerOf(status, body), timing),
       failed: (error, timing) => {
-        if (timing.started && !NOT_RUN.has(error.code)) record(sink.errorOf(error), timing);
-        else
+        if (!timing.started || NOT_RUN.has(error.code))
           idempotency
             .release(key)
             .then(() => sink.failed(error, timing))
             .catch(faulted);
+        else if (error.code === UNKNOWN) {
+          idempotency.leave(key);
+          sink.failed(error, timing);
+        } else record(sink.errorOf(error), timing);
       },
       faulted,
     };

@@ -80,6 +80,16 @@ for (const death of ['before', 'after'] as const) {
   });
 }
 
+test('a repetition of a call whose outcome is not known is told so', async () => {
+  const { idempotency } = setUp();
+  await idempotency.claim(K, {});
+  idempotency.leave(K);
+  await assert.rejects(idempotency.claim(K, {}), {
+    code: 'CONFLICT',
+    message: /was cut off and its outcome is unknown/,
+  });
+});
+
 test('a claim that an earlier gateway left is not taken over, however often the writer dies', async () => {
   const { db, open, idempotency } = setUp();
   await idempotency.claim(K, {});

@@ -47,7 +47,7 @@ export class Idempotency {
 
   /**
    * Claims a key for a call. Resolves with the recorded answer when there is one, or null when the call is to run; then
-   * `record` or `release` must follow. `input` is a JSON value, or the bytes of its text: those of one call are then told
+   * `record`, `release` or `leave` must follow. `input` is a JSON value, or the bytes of its text: those of one call are then told
    * from those of another by every byte. Rejects with `IDEMPOTENCY_MISMATCH`, or `CONFLICT` while the first call runs or
    * when a crash of the gateway cut it off.
    */
@@ -99,6 +99,11 @@ export class Idempotency {
   /** The call did not run: the key may be used again. */
   release(name: IdempotencyKey): Promise<void> {
     return this.#ending(name, 'DELETE FROM idempotency WHERE app = ? AND key = ?', []);
+  }
+
+  /** What the call did is not known: a repetition is told so, as after a crash that cut it off. */
+  leave(name: IdempotencyKey): void {
+    this.#running.delete(`${name.app}\0${storedKey(name)}`);
   }
 
   /** Resolves when the answers of the calls of an app that have ended are stored. */

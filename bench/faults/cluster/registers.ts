@@ -57,6 +57,9 @@ export type RegisterOptions = {
 /** While faults go on, these say nothing of what became of a call. */
 const AGAIN = /^(no answer|503 .*|507 STORAGE_FULL|429 .*|401 UNAUTHORIZED)$/;
 
+/** These say that nobody knows. */
+const UNKNOWN = /[Ii]ts? outcome is unknown/;
+
 export class Registers extends Client {
   readonly operations = new Map<string, Operation[]>();
   /** What became of each answer. */
@@ -112,12 +115,13 @@ export class Registers extends Client {
       const outcome = this.#outcome(answer);
       if (answer !== null && answer.status < 300)
         return (answer.json as { data: { body: { n: number; was: string } } }).data.body;
-      if (answer?.status === 409 && /cut off/.test(answer.text)) return 'unknown';
-      const isRecorded = answer?.headers['idempotency-replayed'] === 'true';
-      if (isRecorded) this.violations.push(`${key} of ${app} is answered ${outcome} whenever it is repeated.`);
-      else if (!AGAIN.test(outcome) && answer?.status !== 409)
+      if (answer !== null && UNKNOWN.test(answer.text)) return 'unknown';
+      if (answer?.headers['idempotency-replayed'] === 'true') {
+        this.violations.push(`${key} of ${app} is answered ${outcome} whenever it is repeated.`);
+        return 'unknown';
+      }
+      if (!AGAIN.test(outcome) && answer?.status !== 409)
         this.violations.push(`${key} of ${app} was answered ${outcome}: ${answer?.text}`);
-      if (isRecorded) return 'unknown';
       this.repeats += 1;
       node = random.pick(this.#nodes);
       return null;
