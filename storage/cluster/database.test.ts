@@ -62,6 +62,20 @@ describe('the database of a cluster', { skip: whyNoPostgres() ?? false }, () => 
     });
   });
 
+  test('an answer that came while this process stood still counts, however late it is read', async () => {
+    const answerMs = 300;
+    const db = at([await database()], { connections: 1, answerMs });
+    const pid = async (): Promise<number> =>
+      (await db.rows<{ pid: number }>('SELECT pg_backend_pid() AS pid'))[0]?.pid ?? 0;
+    const first = await pid();
+    const asked = pid();
+    // It is sent before the next turn of the event loop.
+    await new Promise((resolve) => setImmediate(resolve));
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * answerMs);
+    assert.equal(await asked, first);
+    await assert.rejects(db.rows(`SELECT pg_sleep(${LIMIT_MS / 1000})`), AWAY);
+  });
+
   test('a failure to connect is that of all who wait for a connection', async () => {
     const sockets: Socket[] = [];
     // Takes connections and says nothing.

@@ -158,7 +158,6 @@ class Connection implements Session {
       connectionString: url,
       application_name: 'svc',
       connectionTimeoutMillis: answerMs,
-      query_timeout: answerMs,
       keepAlive: true,
     });
     const connection = new Connection(client, address, answerMs);
@@ -170,7 +169,8 @@ class Connection implements Session {
     });
     try {
       await client.connect();
-      const { rows } = await client.query<{ standby: boolean }>('SELECT pg_is_in_recovery() AS standby');
+      const asked = client.query<{ standby: boolean }>('SELECT pg_is_in_recovery() AS standby');
+      const { rows } = await inTime(asked, answerMs);
       if (rows[0]?.standby) throw new Error('it is a standby, which takes no writes; name its primary too');
     } catch (error) {
       void connection.end();
@@ -184,10 +184,9 @@ class Connection implements Session {
     const { answerMs = this.#answerMs, ...query } = typeof statement === 'string' ? { text: statement } : statement;
     let bytes = 0;
     for (const value of values) if (Buffer.isBuffer(value)) bytes += value.length;
-    // The driver knows this limit for one query, its types do not.
-    const limited = { ...query, values, query_timeout: answerMs + bytes / LIMITS.databaseBytesPerMs };
     try {
-      return (await this.#client.query(limited)).rows as T[];
+      const asked = this.#client.query({ ...query, values });
+      return (await inTime(asked, answerMs + bytes / LIMITS.databaseBytesPerMs)).rows as T[];
     } catch (error) {
       this.#failure = unavailable(error);
       throw this.#failure;
@@ -198,6 +197,22 @@ class Connection implements Session {
   async end(): Promise<void> {
     this.isEnded = true;
     await this.#client.end().catch(() => {});
+  }
+}
+
+/**
+ * Rejects when the answer did not come in time. A process that stood still for longer takes an answer that came meanwhile: its timers run
+ * first, so the driver's own limit would give up a connection, and with it a lease, that is good.
+ */
+async function inTime<T>(answer: Promise<T>, ms: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => setImmediate(reject, new Error(`no answer within ${Math.ceil(ms)} ms`)), ms);
+  });
+  try {
+    return await Promise.race([answer, late]);
+  } finally {
+    clearTimeout(timer);
   }
 }
 
