@@ -91,6 +91,29 @@ test('a node that drains releases what it serves, gives what is quiet, and claim
   assert.deepEqual(member.decide(1010).give, [{ bucket: 2, epoch: 1, to: 'two' }]);
 });
 
+test('a node that drains keeps what it has while no other node takes it, and takes what nobody has', () => {
+  const member = owner();
+  member.draining = true;
+  const buckets = free(5).map((owned, bucket) => (bucket === 4 ? owned : { owner: 'one', epoch: 1 }));
+  const alone = [nodeRow('one'), nodeRow('two', { draining: true })];
+  member.looked(look(alone, buckets), 1000, 1010);
+  const { claim, release, give } = member.decide(1010);
+  assert.deepEqual([claim, release, give], [[{ bucket: 4, epoch: 0 }], [], []]);
+  member.looked(look([...alone, nodeRow('three')], buckets), 1100, 1110);
+  assert.deepEqual(member.decide(1110).release, [0, 1, 2, 3]);
+});
+
+test('a node that ends gives what no other node takes to nobody', () => {
+  const member = owner();
+  member.draining = true;
+  member.leaving = true;
+  const buckets = free(4).map(() => ({ owner: 'one', epoch: 1 }));
+  member.looked(look([nodeRow('one')], buckets), 1000, 1010);
+  assert.deepEqual(member.decide(1010).release, [0, 1, 2, 3]);
+  member.released(0);
+  assert.deepEqual(member.decide(1010).give, [{ bucket: 0, epoch: 1, to: null }]);
+});
+
 test('buckets of a node without a lease are claimed when no renewal was seen for a whole lease', () => {
   const member = new Member('one');
   member.joined(0);

@@ -15,8 +15,10 @@ import { place } from './placement.ts';
 export type Decision = { claim: Epoch[]; release: number[]; give: Gift[]; isMoving: boolean; term: number };
 
 export class Member {
-  /** Whether it gives away what it has and gets nothing new. */
+  /** Whether it gives away what it has and gets nothing new, as long as there is another node for it. */
   draining = false;
+  /** Whether it drains because it ends: then what nobody else takes belongs to nobody. */
+  leaving = false;
   readonly #name: string;
   readonly #lease = new Lease();
   readonly #others = new SeenLeases();
@@ -145,6 +147,7 @@ export class Member {
 
   #placement(): readonly (string | null)[] {
     const able = this.#nodes.filter(({ isLive, draining }) => isLive && !draining).map(({ name }) => name);
+    if (able.length === 0 && !this.leaving) able.push(this.#name);
     // The sum tells whether an owner changed.
     const key = JSON.stringify([this.known, able]);
     if (this.#placed.key !== key)

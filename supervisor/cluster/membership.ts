@@ -97,15 +97,16 @@ export class Membership extends EventEmitter<Events> {
     return this.#member.draining;
   }
 
-  /** Whether to hand over all buckets and take no new ones. */
+  /** Whether to hand over all buckets and take no new ones while another node does. */
   set draining(draining: boolean) {
     this.#member.draining = draining;
     this.#wake();
   }
 
-  /** Hands over all buckets and takes no new ones. Resolves when the node has none; goes on while the database is away. */
+  /** Hands over all buckets, to nobody where no other node is. Resolves when the node has none; goes on while the database is away. */
   async drain(): Promise<void> {
     const drained = new Promise<void>((resolve) => this.#drained.push(resolve));
+    this.#member.leaving = true;
     this.draining = true;
     await drained;
   }
