@@ -156,6 +156,7 @@ export const LIMITS = {
   logPatienceMs: 5 * SECOND, // how long a group of commits is offered to a log that does not answer
   logGroupBytes: 16 * MiB, // pages of several databases in one transaction of the log
   logKnownPages: 16, // of one database, whose last versions a writer keeps so that it sends their changes
+  logMarkMs: 250, // until the mark of a copy says what the log has of it by now; after a crash the rest is fetched again
   logBytes: 16 * MiB, // entries of one database in the log, after which they are folded into its snapshot
   logEntries: 10_000, // the same by number
   snapshotPages: 256, // pages in one piece of a snapshot

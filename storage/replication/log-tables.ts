@@ -60,7 +60,9 @@ CREATE OR REPLACE TRIGGER fence AFTER UPDATE ON svc.buckets REFERENCING OLD TABL
 CREATE OR REPLACE FUNCTION svc.append(
   the_node text, the_writer uuid, the_group bigint, the_buckets smallint[], the_databases text[], the_epochs bigint[],
   the_seqs bigint[], the_starts integer[], the_sizes integer[], the_bytes bytea
-) RETURNS integer[] LANGUAGE plpgsql VOLATILE AS $$
+) RETURNS integer[] LANGUAGE plpgsql VOLATILE
+-- Its statements are planned once in each connection. Left to itself, PostgreSQL plans them anew for each group, which takes as long again.
+SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   stored bigint;
   the_fenced integer[] := '{}';

@@ -4,6 +4,7 @@
  */
 import { closeSync, constants, ftruncateSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { crc32 } from 'node:zlib';
+import { LIMITS } from '../../protocol/limits.ts';
 import type { Head } from './snapshot.ts';
 import type { WalPlace } from './wal-pages.ts';
 
@@ -43,17 +44,26 @@ export function removeMark(file: string): void {
   rmSync(markFile(file), { force: true });
 }
 
-/** Writes the mark in place, once for each group: it is not flushed, because an older one is right too (`openCopy`). */
+/** Writes the mark in place. It is not flushed, because an older one is right too (`openCopy`). */
 export class MarkWriter {
   readonly #handle: number;
   readonly #bytes = Buffer.alloc(BYTES);
+  #latest: Mark | null = null;
+  #timer: NodeJS.Timeout | null = null;
 
   /** `file` is that of the database. */
   constructor(file: string) {
     this.#handle = openSync(markFile(file), constants.O_WRONLY | constants.O_CREAT, 0o600);
   }
 
+  /** The same within `LIMITS.logMarkMs`, or when it is closed: in one write what many groups say. */
+  writeSoon(mark: Mark): void {
+    this.#latest = mark;
+    this.#timer ??= setTimeout(() => this.write(this.#latest as Mark), LIMITS.logMarkMs).unref();
+  }
+
   write({ seq, epoch, checksum, place }: Mark): void {
+    this.#forget();
     const bytes = this.#bytes;
     bytes.writeUInt32BE(MAGIC, 0);
     bytes.writeBigUInt64BE(BigInt(seq), 8);
@@ -67,10 +77,18 @@ export class MarkWriter {
 
   /** From here on there is none, until the next one is written. */
   clear(): void {
+    this.#forget();
     ftruncateSync(this.#handle, 0);
   }
 
   close(): void {
+    if (this.#latest !== null) this.write(this.#latest);
     closeSync(this.#handle);
+  }
+
+  #forget(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
+    this.#latest = null;
   }
 }

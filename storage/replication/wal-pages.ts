@@ -37,8 +37,9 @@ export class WalPages {
     return this.#place;
   }
 
-  /** Says that what is committed now, in this state of the log's index, is known already. */
+  /** Says that what is committed now, in this state of the log's index, is known already. The log may be another file than before. */
   skip(state: Uint8Array): void {
+    this.close();
     const { salt, frames } = logState(state);
     this.#place = { salt, frames };
   }
@@ -65,12 +66,15 @@ export class WalPages {
     return set;
   }
 
-  /** The file keeps its handle: SQLite cuts it and begins it again, and makes another one only after all had closed it. */
+  /**
+   * The file keeps its handle: SQLite cuts it and begins it again, and makes another one, with another salt, only after all had closed
+   * it. So one that goes on is the same file.
+   */
   #bytesOf(from: number, to: number, pageBytes: number): Buffer {
     const frameBytes = FRAME_HEADER_BYTES + pageBytes;
     if (to === from) return Buffer.alloc(0);
     const bytes = memory((to - from) * frameBytes);
-    if (this.#handle >= 0 && fstatSync(this.#handle).nlink === 0) this.close();
+    if (from === 0 && this.#handle >= 0 && fstatSync(this.#handle).nlink === 0) this.close();
     if (this.#handle < 0) this.#handle = openSync(this.#file, 'r');
     const at = LOG_HEADER_BYTES + from * frameBytes;
     if (readSync(this.#handle, bytes, 0, bytes.length, at) < bytes.length)

@@ -13,7 +13,7 @@ import { PageLog } from '../../storage/replication/page-log.ts';
 import type { PageSet } from '../../storage/replication/page-set.ts';
 import { type Position, positionAt, Shipper } from '../../storage/replication/shipper.ts';
 import { fold } from '../../storage/replication/snapshot.ts';
-import { NO_LOG, WalPages } from '../../storage/replication/wal-pages.ts';
+import { NO_LOG, WalPages, type WalPlace } from '../../storage/replication/wal-pages.ts';
 import { pageBytesOf } from '../../storage/wal-format.ts';
 
 /** The PostgreSQL database of a cluster, by its addresses, and this node's name in it. */
@@ -149,7 +149,7 @@ export class KeptDatabase {
       } else pages = this.#pages.read(state);
       this.#underWay++;
       this.#latest = this.#shipper
-        .ship(this.#position, pages, this.#pages.place, (place) => this.#mark.write({ ...this.#position, place }))
+        .ship(this.#position, pages, this.#pages.place, (place) => this.#marked(place))
         .then(() => this.#shipped());
     } catch (error) {
       // It is committed, and nobody can say what it changed.
@@ -172,6 +172,11 @@ export class KeptDatabase {
   rewritten(database: Whole, state: Uint8Array | null): Promise<void> {
     this.#isPartial = true;
     return this.committed(database, state);
+  }
+
+  #marked(place: WalPlace): void {
+    const { seq, epoch, checksum } = this.#position;
+    this.#mark.writeSoon({ seq, epoch, checksum, place });
   }
 
   #shipped(): void {
