@@ -592,6 +592,8 @@ export const LIMITS = {
   nodeQueryMs: 1 * SECOND, // one question to the database, so that a second one fits into the lease
   nodeKeptMs: DAY, // the row of a node that did not come back
   nodeClockMs: 1 * SECOND, // a node's clock that is further from the database's is told
+  beginAnswerMs: 1 * MINUTE, // one answer of the database while a node brings its apps into it: the commit waits for all of them
+  beginProgressMs: 5 * SECOND, // how often the log says how far it is
   bucketsMoved: 256, // that a node hands over at once
   identityChanges: 20_000, // of people and their rights that their owner remembers; who missed more reads all of them again
   identityChangesAtOnce: 2000, // in one answer

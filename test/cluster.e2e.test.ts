@@ -1,56 +1,17 @@
 // Gateways that share a PostgreSQL database: what one has acknowledged the others serve, wherever it is asked for.
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { setTimeout as wait } from 'node:timers/promises';
 import { appOf } from '../testing/apps.ts';
+import { nodesOf, patient, patiently, start } from '../testing/cluster.ts';
 import { contentOf, fill } from '../testing/filled-gateway.ts';
-import { freePort } from '../testing/free-port.ts';
-import { type Answer, gatewayIn, type TestGateway } from '../testing/gateway.ts';
+import type { Answer, TestGateway } from '../testing/gateway.ts';
 import { database, whyNoPostgres } from '../testing/postgres.ts';
-import { LONG_MS } from '../testing/waiting.ts';
 
 const skip = whyNoPostgres() ?? false;
 
-/** Nodes of one cluster, by their names, each with a data directory of its own. None is started. */
-async function clusterOf(t: TestContext, names: string[]): Promise<TestGateway[]> {
-  const url = await database();
-  const nodes = names.map((node) => {
-    const folder = mkdtempSync(join(tmpdir(), 'svc-test-'));
-    t.after(() => rmSync(folder, { recursive: true, force: true }));
-    const options = {
-      store: 'tarball',
-      config: { cluster: { url, node } },
-      env: { SVC_CLUSTER_SECRET: 'of this test' },
-    } as const;
-    return gatewayIn(folder, options);
-  });
-  t.after(() => Promise.all(nodes.map((node) => node.stop())));
-  return nodes;
-}
-
-async function start(...nodes: TestGateway[]): Promise<void> {
-  for (const node of nodes) await node.start(String(await freePort()));
-}
-
-/** Buckets may be on their way: asks again as a client does that is told to. */
-async function patiently(ask: () => Promise<Answer>): Promise<Answer> {
-  const until = performance.now() + LONG_MS;
-  for (;;) {
-    const answer = await ask();
-    if (answer.status !== 503 || performance.now() > until) return answer;
-    assert.equal(answer.headers['retry-after'], '1', answer.text);
-    await wait(50);
-  }
-}
-
-/** A gateway as such a client sees it. */
-function patient(gateway: TestGateway): TestGateway {
-  const call: TestGateway['call'] = (...asked) => patiently(() => gateway.call(...asked));
-  return Object.create(gateway, { call: { value: call } });
-}
+/** Nodes of a new cluster. None is started. */
+const clusterOf = async (t: TestContext, names: string[]): Promise<TestGateway[]> =>
+  nodesOf(t, await database(), names);
 
 const numbersOf = (id: string) =>
   appOf(id, {

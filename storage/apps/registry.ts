@@ -1,5 +1,5 @@
 /** The registered apps (`_registry.json`). An app's own files are read, and repaired, when it is first needed. */
-import { readdir, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { isDiskFull, movedError, SvcError } from '../../protocol/errors.ts';
 import { isAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -7,7 +7,7 @@ import type { VersionSummary } from '../../protocol/manifest.ts';
 import { formatted, listOf, object, text } from '../../protocol/shapes/schema.ts';
 import { shape } from '../../protocol/shapes/shape.ts';
 import type { AppDirectory } from '../cluster/app-directory.ts';
-import { exists, mkdirDurable, moveDir, readJson, writeFileAtomic } from '../files/atomic-file.ts';
+import { exists, mkdirDurable, moveDir, namesIn, readJson, writeFileAtomic } from '../files/atomic-file.ts';
 import type { Layout } from '../layout.ts';
 import { cutLog, damagedData, lostData } from './app-data.ts';
 import { Damages } from './damages.ts';
@@ -337,6 +337,13 @@ export function unknownApp(id: string): SvcError {
   return new SvcError('UNKNOWN_APP', `No app "${id.slice(0, 80)}" is registered.`);
 }
 
+/** What the file says, or where it is missing or damaged the folders of the apps. Changes nothing. */
+export async function readRegistry(layout: Layout): Promise<Content> {
+  const known = await readContent(layout.registry);
+  if (known !== null) return known;
+  return { entries: await entriesFromFolders(layout), removed: new Set(), makers: new Map() };
+}
+
 /** id → time of registration, in milliseconds since the epoch. Null when the file is missing or is no registry. */
 export async function readEntries(path: string): Promise<Entries | null> {
   return (await readContent(path))?.entries ?? null;
@@ -363,7 +370,7 @@ async function readContent(path: string): Promise<Content | null> {
 /** The folders that hold an app: they have versions. Registered when the folder was made, as far as the system knows. */
 async function entriesFromFolders(layout: Layout): Promise<Entries> {
   const entries = new Map<string, number>();
-  for (const name of await readdir(layout.appsDir)) {
+  for (const name of await namesIn(layout.appsDir)) {
     if (!isAppId(name) || !(await exists(layout.app(name).versionsDir))) continue;
     const { birthtimeMs } = await stat(layout.app(name).dir);
     entries.set(name, Math.floor(birthtimeMs));

@@ -31,6 +31,8 @@ const PUT = `
 export class AppDirectory {
   readonly #database: Database;
   readonly #epochOf: (bucket: number) => number | undefined;
+  /** By bucket. */
+  readonly #put = new Map<number, Set<string>>();
 
   /** `epochOf` is the epoch in which this node owns a bucket. */
   constructor(database: Database, epochOf: (bucket: number) => number | undefined) {
@@ -53,5 +55,15 @@ export class AppDirectory {
     const rows = epoch === undefined ? [] : await this.#database.rows(PUT, [bucket, epoch, id, registeredAt, maker]);
     if (rows.length === 0)
       throw new SvcError('STORAGE_UNAVAILABLE', `Another node of the cluster has ${id}. Try again.`);
+    const known = this.#put.get(bucket);
+    if (known === undefined) this.#put.set(bucket, new Set([id]));
+    else known.add(id);
+  }
+
+  /** Those of the bucket that this node put since it was last asked, removed ones too. */
+  takePut(bucket: number): string[] {
+    const put = [...(this.#put.get(bucket) ?? [])];
+    this.#put.delete(bucket);
+    return put;
   }
 }

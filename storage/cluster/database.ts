@@ -23,6 +23,9 @@ export type Session = {
   rows<T>(statement: string | Statement, values?: unknown[]): Promise<T[]>;
 };
 
+/** As `Database` does it. */
+export type Transactions = Session & { transaction<T>(work: (session: Session) => Promise<T>): Promise<T> };
+
 type Turn = { take(): void; reject(error: unknown): void };
 
 export class Database implements Session {

@@ -4,7 +4,7 @@
  */
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { Database } from '../cluster/database.ts';
+import type { Transactions } from '../cluster/database.ts';
 import type { Layout } from '../layout.ts';
 import { checkEntries, damaged, place } from './placing.ts';
 import { nameOf, Places, type Subject } from './subjects.ts';
@@ -52,7 +52,7 @@ type Next = { epoch: number; done: Promise<void> };
 
 export class SharedFiles {
   readonly #layout: Layout;
-  readonly #database: Database;
+  readonly #database: Transactions;
   /** By name of the subject; the one that was used last is at the end. */
   readonly #known = new Map<string, Known>();
   /** The last work on each subject that is busy. */
@@ -61,7 +61,7 @@ export class SharedFiles {
   #swept: string | null = null;
 
   /** Each statement sends or gets `LIMITS.sharedPieceBytes` and some. */
-  constructor(layout: Layout, database: Database) {
+  constructor(layout: Layout, database: Transactions) {
     this.#layout = layout;
     this.#database = database;
   }

@@ -5,7 +5,7 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
-import type { Database } from '../../storage/cluster/database.ts';
+import type { Database, Session } from '../../storage/cluster/database.ts';
 import { isMissing, writeFileAtomic } from '../../storage/files/atomic-file.ts';
 import type { Layout } from '../../storage/layout.ts';
 import { openPushKey } from '../../storage/push-key.ts';
@@ -32,17 +32,16 @@ export class Keys {
 
   /**
    * Puts the keys of the cluster into the data directory; the first node of a cluster gives it its own. Rejects with `ConfigError` where
-   * the data directory has keys of another gateway, or the secret is another one than that of the cluster.
+   * the data directory has keys of another gateway, or the secret is another one than that of the cluster. All is asked in the session.
    */
-  async share(): Promise<void> {
+  async share(session: Session = this.#database): Promise<void> {
     const { token, sessionKey, secretKey, pushKey } = this.#layout;
-    const [known] = await this.#database.rows<{ count: number }>('SELECT count(*)::integer AS count FROM svc.keys');
     // Only the first node makes any: others would be overwritten here, or refused at the next start.
-    if (known?.count === 0) await makeKeys(this.#layout);
+    if (!(await hasKeys(session))) await makeKeys(this.#layout);
     for (const file of [sessionKey, secretKey, pushKey, token]) {
       const own = await contentOf(file);
-      if (own !== null) await this.#put(file, own, 'NOTHING');
-      const shared = await this.#read(file);
+      if (own !== null) await this.#put(session, file, own, 'NOTHING');
+      const shared = await this.#read(session, file);
       if (shared === null || own?.equals(shared)) continue;
       // The token may have been replaced while this node was away.
       if (own === null || file === token) await writeFileAtomic(file, shared, 0o600);
@@ -52,16 +51,16 @@ export class Keys {
           'cluster',
         );
     }
-    this.#token = await this.#read(token);
+    this.#token = await this.#read(session, token);
   }
 
   /** Gives the cluster a token that was replaced here, and takes one that was replaced elsewhere. Rejects as `Database.rows` does. */
   async followToken(): Promise<void> {
     const { token } = this.#layout;
-    const [own, shared] = [await contentOf(token), await this.#read(token)];
+    const [own, shared] = [await contentOf(token), await this.#read(this.#database, token)];
     if (own === null || shared === null || own.equals(shared)) this.#token = shared;
     else if (this.#token === null || shared.equals(this.#token)) {
-      await this.#put(token, own, 'UPDATE SET sealed = excluded.sealed');
+      await this.#put(this.#database, token, own, 'UPDATE SET sealed = excluded.sealed');
       this.#token = own;
     } else {
       await writeFileAtomic(token, shared, 0o600);
@@ -69,19 +68,25 @@ export class Keys {
     }
   }
 
-  async #put(file: string, content: Buffer, otherwise: string): Promise<void> {
+  async #put(session: Session, file: string, content: Buffer, otherwise: string): Promise<void> {
     const name = basename(file);
-    await this.#database.rows(
-      `INSERT INTO svc.keys (name, sealed) VALUES ($1, $2) ON CONFLICT (name) DO ${otherwise}`,
-      [name, seal(this.#sealing, name, content)],
-    );
+    await session.rows(`INSERT INTO svc.keys (name, sealed) VALUES ($1, $2) ON CONFLICT (name) DO ${otherwise}`, [
+      name,
+      seal(this.#sealing, name, content),
+    ]);
   }
 
-  async #read(file: string): Promise<Buffer | null> {
+  async #read(session: Session, file: string): Promise<Buffer | null> {
     const name = basename(file);
-    const [row] = await this.#database.rows<{ sealed: Buffer }>('SELECT sealed FROM svc.keys WHERE name = $1', [name]);
+    const [row] = await session.rows<{ sealed: Buffer }>('SELECT sealed FROM svc.keys WHERE name = $1', [name]);
     return row === undefined ? null : open(this.#sealing, name, row.sealed);
   }
+}
+
+/** Whether the cluster has begun: its first node has given it keys. */
+export async function hasKeys(session: Session): Promise<boolean> {
+  const [known] = await session.rows<{ count: number }>('SELECT count(*)::integer AS count FROM svc.keys');
+  return known?.count !== 0;
 }
 
 async function makeKeys({ token, sessionKey, secretKey, pushKey }: Layout): Promise<void> {

@@ -2,7 +2,6 @@
  * Runs this gateway as a node of a cluster: what is in the buckets that it gets is fetched and served, what is in those that it loses is
  * let go of (specification, "Clusters"). Who owns a bucket is decided by `Membership`.
  */
-import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { bucketOf } from '../../protocol/buckets.ts';
@@ -12,7 +11,6 @@ import type { ClusterStatus } from '../../protocol/routes/operations/cluster-row
 import type { OwnedBucket } from '../../protocol/wire/frames.ts';
 import { AppDirectory, type ListedApp } from '../../storage/cluster/app-directory.ts';
 import { Database } from '../../storage/cluster/database.ts';
-import { readJson, writeFileAtomic } from '../../storage/files/atomic-file.ts';
 import type { Layout } from '../../storage/layout.ts';
 import { LogNames } from '../../storage/replication/names.ts';
 import { SharedFiles } from '../../storage/shared-files/shared-files.ts';
@@ -26,6 +24,7 @@ import { Calls } from './calls/calls.ts';
 import type { Locate } from './calls/finder.ts';
 import { Owners } from './calls/owners.ts';
 import { Directory, type Epoch } from './directory.ts';
+import { enterCluster, type Run } from './enter.ts';
 import { ClusterIdentity, IDENTITY_BUCKET, IDENTITY_DATABASE } from './identity/cluster-identity.ts';
 import { Keys } from './keys.ts';
 import { locator } from './locator.ts';
@@ -87,12 +86,7 @@ export class ClusterNode {
   #serving: Serving | null = null;
   #stopped: Promise<void> | null = null;
 
-  private constructor(
-    options: NodeOptions,
-    database: Database,
-    keys: Keys,
-    run: { instance: string; previous: string | null },
-  ) {
+  private constructor(options: NodeOptions, database: Database, keys: Keys, run: Run) {
     const { settings, layout, log, version, places } = options;
     const { node: name, address } = settings;
     this.#options = options;
@@ -141,11 +135,8 @@ export class ClusterNode {
       const warnings = await checkStart(database, { name: settings.node, address: settings.address });
       for (const warning of warnings) log.warn(warning);
       const keys = new Keys(database, settings.secret, layout);
-      await keys.share();
-      const previous = await previousRun(layout.node);
-      const instance = randomUUID();
-      await writeFileAtomic(layout.node, `${JSON.stringify({ instance })}\n`);
-      return new ClusterNode(options, database, keys, { instance, previous });
+      const run = await enterCluster({ database, keys, layout, log });
+      return new ClusterNode(options, database, keys, run);
     } catch (error) {
       await database.close();
       throw error;
@@ -349,12 +340,6 @@ export class ClusterNode {
     });
     return done;
   }
-}
-
-/** The run of the same data directory before this one; null where none is known. */
-async function previousRun(file: string): Promise<string | null> {
-  const run = (await readJson(file, null)) as { instance?: unknown } | null | undefined;
-  return typeof run?.instance === 'string' ? run.instance : null;
 }
 
 /** Resolves with the work, or after `ms`. */

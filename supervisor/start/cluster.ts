@@ -3,14 +3,15 @@
  * is loaded.
  */
 import type { Logger } from 'pino';
-import { bucketOf, runtimeOfBucket } from '../../protocol/buckets.ts';
+import { runtimeOfBucket } from '../../protocol/buckets.ts';
 import { isOwnDatabase } from '../../protocol/ids.ts';
+import { readNodeRecord } from '../../storage/cluster/node-record.ts';
 import { inParallel } from '../../storage/files/atomic-file.ts';
 import type { Layout } from '../../storage/layout.ts';
 import type { Subject } from '../../storage/shared-files/subjects.ts';
 import type { ClusterNode } from '../cluster/node.ts';
 import { RuntimeOfBuckets } from '../cluster/runtime-of-buckets.ts';
-import type { Config } from '../config.ts';
+import { type Config, ConfigError } from '../config.ts';
 import type { Databases } from '../databases.ts';
 import type { Moved } from '../dispatch/scope.ts';
 import type { Places } from '../http/access/places.ts';
@@ -25,12 +26,19 @@ const IDENTITY = '_identity';
 
 type ClusterOptions = { config: Config; layout: Layout; log: Logger; version: string; places: Places | null };
 
-/** The node has not joined yet. Rejects with `ConfigError` where it cannot. */
+/** The node has not joined yet. Rejects with `ConfigError` where it cannot, and without `cluster` on the data directory of a node. */
 export async function openCluster(
   phases: Phases,
   { config, layout, log, version, places }: ClusterOptions,
 ): Promise<ClusterNode | null> {
-  if (config.cluster === null) return null;
+  if (config.cluster === null) {
+    const record = await readNodeRecord(layout);
+    if (record === null || record.isBringing) return null;
+    throw new ConfigError(
+      'The data directory is of a node of a cluster, which has what counts: what is here may be old. Start it with "cluster" in its configuration (svc serve --cluster), or with another data directory.',
+      'cluster',
+    );
+  }
   phases.begin('cluster');
   const [{ ClusterNode: Node }, { clusterSettings }] = await Promise.all([
     import('../cluster/node.ts'),
@@ -86,6 +94,8 @@ export async function joinCluster(
         apps: [...new Set([...idsOf('app'), ...listed.map(({ id }) => id)])],
         workspaces: idsOf('workspace'),
       };
+      // Most buckets have nothing, and there are thousands.
+      if (moved.apps.length + moved.workspaces.length + names.length === 0) return;
       served.set(bucket, moved);
       const ofApps = names.filter((name) => !isOwnDatabase(name));
       await inParallel(ofApps, FETCHED_AT_ONCE, (name) => databases.settle(name));
@@ -93,8 +103,8 @@ export async function joinCluster(
     },
     release: async (bucket, drainMs) => {
       const { apps, workspaces } = served.get(bucket) ?? { apps: [], workspaces: [] };
-      const made = registry.ids().filter((id) => !apps.includes(id) && bucketOf(id) === bucket);
-      await hosted.release({ apps: [...apps, ...made], workspaces }, drainMs);
+      const moved = { apps: [...new Set([...apps, ...cluster.apps.takePut(bucket)])], workspaces };
+      if (moved.apps.length + workspaces.length > 0) await hosted.release(moved, drainMs);
       runtime.release(bucket);
       served.delete(bucket);
     },

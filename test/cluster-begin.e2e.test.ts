@@ -1,0 +1,122 @@
+// A gateway with apps becomes the first node of a cluster: all that it had is there, once, also where it was killed meanwhile.
+import assert from 'node:assert/strict';
+import { cpSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import pg from 'pg';
+import { Database } from '../storage/cluster/database.ts';
+import { prepareTables } from '../storage/cluster/tables.ts';
+import { appOf } from '../testing/apps.ts';
+import { nodeIn, nodesOf, patient, start, testFolder } from '../testing/cluster.ts';
+import { contentOf, fill } from '../testing/filled-gateway.ts';
+import { type Answer, TestGateway } from '../testing/gateway.ts';
+import { enterPassword, join as joinGateway } from '../testing/people.ts';
+import { database, whyNoPostgres } from '../testing/postgres.ts';
+import { eventually, LONG_MS } from '../testing/waiting.ts';
+
+const KEY = { 'idempotency-key': 'once' };
+const STORED = ['svc.apps', 'svc.subjects', 'svc.contents', 'svc.snapshots', 'svc.keys'];
+
+async function ok(answer: Promise<Answer>): Promise<Answer> {
+  const given = await answer;
+  assert.ok(given.status < 300, given.text);
+  return given;
+}
+
+/** A removed app with data, a person, and a call that was made under a key, beside what `fill` makes. */
+async function fillMore(gateway: TestGateway): Promise<void> {
+  await fill(gateway);
+  await joinGateway(gateway, 'Ada');
+  const migrations = ['CREATE TABLE numbers (v INTEGER);'];
+  const queries = { all: "({ db }) => db.all('SELECT v FROM numbers')" };
+  const run = "async ({ db }) => { await db.run('INSERT INTO numbers (v) VALUES (1)'); return null; }";
+  await gateway.install('gone', appOf('gone', { migrations, queries, actions: { add: { run, writes: ['numbers'] } } }));
+  await ok(gateway.write('gone', 'add'));
+  await ok(gateway.call('DELETE', '/svc/_apps/gone'));
+  await ok(gateway.write('shop', 'add', { text: 'Once' }, { headers: KEY }));
+}
+
+/** What `fillMore` made, as people see it. */
+async function contentOfMore(gateway: TestGateway): Promise<object> {
+  const names = async (path: string, of: string) =>
+    (await ok(gateway.call('GET', path))).json.map((row: Record<string, unknown>) => row[of]);
+  return {
+    ...(await contentOf(gateway)),
+    trash: await names('/svc/_trash', 'id'),
+    audit: (await names('/svc/_audit', 'action')).filter((action: string) => action.startsWith('app.')),
+    signsIn: (await enterPassword(gateway, 'ada@example.org')).status,
+    repeated: (await gateway.write('shop', 'add', { text: 'Once' }, { headers: KEY })).status,
+  };
+}
+
+test('a gateway with apps becomes a node, and one that is killed before the end is as it was', {
+  skip: whyNoPostgres() ?? false,
+}, async (t) => {
+  const url = await database();
+  const folder = testFolder(t);
+  const alone = new TestGateway(join(folder, 'data'), ['--store', 'tarball']);
+  t.after(() => alone.stop());
+  await alone.start();
+  await fillMore(alone);
+  const was = await contentOfMore(alone);
+  // Its latest writes are in write-ahead logs.
+  await alone.kill();
+
+  const db = new Database([url]);
+  t.after(() => db.close());
+  await prepareTables(db);
+  const counts = async () => {
+    const rows = await db.rows<{ count: number }>(
+      STORED.map((table) => `SELECT count(*)::integer AS count FROM ${table}`).join(' UNION ALL '),
+    );
+    return rows.map(({ count }) => count);
+  };
+  // It waits for this when all but the keys are stored.
+  const holder = new pg.Client({ connectionString: url });
+  await holder.connect();
+  await holder.query('BEGIN');
+  await holder.query('LOCK TABLE svc.keys IN EXCLUSIVE MODE');
+  const first = nodeIn(folder, url, 'one');
+  t.after(() => first.stop());
+  const killed = assert.rejects(start(first), /did not start/);
+  const waits = () => db.rows(`SELECT FROM pg_locks WHERE relation = 'svc.keys'::regclass AND NOT granted`);
+  assert.ok(await eventually(LONG_MS, async () => (await waits()).length > 0), 'all but the keys is stored');
+  await first.kill();
+  await killed;
+  await holder.query('ROLLBACK');
+  await holder.end();
+  assert.ok(await eventually(LONG_MS, async () => (await waits()).length === 0));
+  assert.deepEqual(await counts(), [0, 0, 0, 0, 0], 'the cluster has nothing');
+
+  await alone.start();
+  assert.deepEqual(await contentOfMore(alone), was, 'the gateway goes on alone');
+  await ok(alone.write('shop', 'add', { text: 'Meanwhile' }));
+  await alone.stop();
+  const copy = testFolder(t);
+  cpSync(join(folder, 'data'), join(copy, 'data'), { recursive: true });
+  rmSync(join(copy, 'data/run'), { recursive: true });
+
+  await start(first);
+  const content = (await contentOfMore(patient(first))) as { rows: unknown[] };
+  assert.deepEqual(content, { ...was, rows: [...(was as { rows: unknown[] }).rows, { id: 5, text: 'Meanwhile' }] });
+  await first.kill();
+
+  const [second] = nodesOf(t, url, ['two']) as [TestGateway];
+  await start(second);
+  const two = patient(second);
+  assert.deepEqual(await contentOfMore(two), content, 'a node with an empty data directory has all of it');
+  const [{ id }] = (await ok(two.call('GET', '/svc/_trash'))).json;
+  await ok(two.call('POST', `/svc/_trash/${id}/restore`));
+  assert.deepEqual((await two.read('gone', 'all')).json.data, [{ v: 1 }]);
+  const run = await ok(two.call('POST', '/svc/_automations/shop/count/run?wait=1', { body: {} }));
+  assert.equal(run.json.output, 2, 'the state of the automation');
+
+  // What does not belong together is refused, and stays as it is.
+  await assert.rejects(start(nodeIn(copy, url, 'three')), /is of a gateway of its own.*an empty data directory/);
+  await assert.rejects(alone.start(), /is of a node of a cluster, which has what counts/);
+  await assert.rejects(start(nodeIn(folder, await database(), 'one')), /the database of \\"cluster\\" is of none/);
+  const again = nodeIn(folder, url, 'one');
+  t.after(() => again.stop());
+  await start(again);
+  assert.deepEqual((await patient(again).read('shop', 'list')).json.data, content.rows);
+});
