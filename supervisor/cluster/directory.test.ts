@@ -53,6 +53,13 @@ describe('directory', { skip: whyNoPostgres() ?? false }, () => {
     assert.equal((await directory.look(one, false, -1)).isRenewed, false, 'the first run is told');
     await endLease('one');
     assert.equal(await directory.join(one, null), null, 'nobody else has a lease');
+    const started = async () => (await directory.nodes())[0]?.started;
+    const first = await started();
+    await endLease('one');
+    assert.equal(await directory.join(one, null), null);
+    assert.equal(await started(), first, 'the same run joins again');
+    assert.equal(await directory.join(other, one.instance), null);
+    assert.notEqual(await started(), first, 'another run');
   });
 
   test('a look renews the lease for three seconds of the database’s clock, and shows the nodes', async () => {

@@ -40,7 +40,8 @@ const JOIN = `
     INSERT INTO svc.nodes AS n (name, instance, address, version, lease_until, started)
     VALUES ($1, $2, $3, $4, ${LEASE}, clock_timestamp())
     ON CONFLICT (name) DO UPDATE SET instance = excluded.instance, address = excluded.address, version = excluded.version,
-      lease_until = ${LEASE}, started = excluded.started, draining = false
+      lease_until = ${LEASE}, draining = false,
+      started = CASE WHEN n.instance = excluded.instance THEN n.started ELSE excluded.started END
     WHERE n.lease_until <= clock_timestamp() OR n.instance IN ($2, $5)
     RETURNING 1)
   SELECT EXISTS (SELECT FROM joined) AS "isJoined", (SELECT address FROM svc.nodes WHERE name = $1) AS address`;

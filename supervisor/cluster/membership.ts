@@ -37,6 +37,7 @@ export class Membership extends EventEmitter<Events> {
   #running: Promise<void> = Promise.resolve();
   readonly #quiescing = new Set<number>();
   #isAsking = false;
+  #isActing = false;
   #databaseFault: string | null = null;
   /** The latest change of owners that this node asked for. */
   #asked: Promise<void> = Promise.resolve();
@@ -213,13 +214,23 @@ export class Membership extends EventEmitter<Events> {
       () => {
         this.#quiescing.delete(bucket);
         if (this.#member.released(bucket)) this.#lose([bucket]);
-        this.#act();
+        this.#actSoon();
       },
       (error: Error) => {
         this.#quiescing.delete(bucket);
         this.#options.log.warn({ err: error, bucket }, 'A bucket cannot be handed over yet.');
       },
     );
+  }
+
+  /** Buckets are released by hundreds: what is to be done then is decided once. */
+  #actSoon(): void {
+    if (this.#isActing) return;
+    this.#isActing = true;
+    setImmediate(() => {
+      this.#isActing = false;
+      this.#act();
+    });
   }
 
   /** Null when it joined, else the address of the node that has the name. */
