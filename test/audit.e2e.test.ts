@@ -12,7 +12,7 @@ import { connectProgram, postForm } from '../testing/connections.ts';
 import { onEachStore } from '../testing/edges.ts';
 import { signIn } from '../testing/origins.ts';
 import { addPasskey, Device, enterPasskey } from '../testing/passkeys.ts';
-import { enterPassword, guestCodeOf, join, openLink, PASSWORD, visitor } from '../testing/people.ts';
+import { enterPassword, guestCodeOf, join, joinWithPassword, openLink, PASSWORD, visitor } from '../testing/people.ts';
 import { eventually, LIMIT_MS } from '../testing/waiting.ts';
 
 const SECRET = 'sk-live-0123456789';
@@ -131,7 +131,7 @@ onEachStore({}, (gateway, store) => {
   test('people, groups, invitations and shares are there, with who did it, and no password and no code', async () => {
     let code = '';
     const all = await recorded(async () => {
-      const ada = await join(gateway, 'Ada', { grants: [{ app: 'notes', role: 'manager' }] });
+      const ada = await joinWithPassword(gateway, 'Ada', { grants: [{ app: 'notes', role: 'manager' }] });
       const { id: group } = await ok('POST', '/svc/_groups', { name: 'Readers', members: [ada.id] });
       const shared = { body: { group, role: 'viewer' } };
       const { id: share } = (await ada.origin.call('POST', '/svc/_apps/notes/shares', shared)).json;

@@ -6,7 +6,7 @@ import { appOf } from '../testing/apps.ts';
 import { gatewayOfSuite } from '../testing/edges.ts';
 import { consoleHost, enter, Origin, sessionOf } from '../testing/origins.ts';
 import { addPasskey, Ceremony, Device, enterPasskey, type Lies, VERIFIED } from '../testing/passkeys.ts';
-import { codeOf, enterPassword, join, visitor } from '../testing/people.ts';
+import { codeOf, enterPassword, join, joinWithPassword, visitor } from '../testing/people.ts';
 
 const SIGN_IN = '/svc/_auth/passkey';
 const ADD = '/svc/_auth/passkeys';
@@ -82,7 +82,7 @@ describe('passkeys', () => {
   });
 
   test('an account has several: named, listed, removed; each device has one, and there are not too many', async () => {
-    const { id, origin } = await join(gateway, 'Bob');
+    const { id, origin } = await joinWithPassword(gateway, 'Bob');
     const device = new Device();
     assert.equal((await addPasskey(origin, device)).json.name, 'a program');
     const second = (await addPasskey(origin, new Device(), 'Phone')).json;

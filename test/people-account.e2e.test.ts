@@ -8,7 +8,15 @@ import { reading } from '../testing/databases.ts';
 import { gatewayOfSuite } from '../testing/edges.ts';
 import { enter, type Origin } from '../testing/origins.ts';
 import { addPasskey, Ceremony, Device } from '../testing/passkeys.ts';
-import { anHourLater, enterPassword, type Joined, join, PASSWORD, visitor } from '../testing/people.ts';
+import {
+  anHourLater,
+  enterPassword,
+  type Joined,
+  join,
+  joinWithPassword,
+  PASSWORD,
+  visitor,
+} from '../testing/people.ts';
 
 const CONFIRM = '/svc/_auth/confirm';
 const PICTURE = '/svc/_people/me/picture';
@@ -31,8 +39,8 @@ describe('an account', () => {
   let bob: Joined;
 
   before(async () => {
-    ada = await join(gateway, 'Ada', { role: 'owner' });
-    bob = await join(gateway, 'Bob');
+    ada = await joinWithPassword(gateway, 'Ada', { role: 'owner' });
+    bob = await joinWithPassword(gateway, 'Bob');
     assert.equal((await addPasskey(ada.origin, device)).status, 201);
     await anHourLater(gateway);
   });

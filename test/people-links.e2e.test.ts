@@ -7,7 +7,7 @@ import { gatewayOfSuite } from '../testing/edges.ts';
 import { type EventClient, openEvents } from '../testing/exchange-server.ts';
 import { startGateway } from '../testing/gateway.ts';
 import { consoleHost, enter, Origin, sessionOf, signIn } from '../testing/origins.ts';
-import { enterPassword, guestCodeOf, join, openLink, visitor } from '../testing/people.ts';
+import { enterPassword, guestCodeOf, join, joinWithPassword, openLink, visitor } from '../testing/people.ts';
 import { inTime } from '../testing/waiting.ts';
 
 const APP = {
@@ -270,7 +270,7 @@ describe('links to apps', () => {
     assert.equal((await visitor(gateway).call('POST', '/svc/_auth/link', { body, headers: foreign })).status, 403);
     const host = `guessed.${consoleHost(gateway)}`;
     assert.equal((await visitor(gateway).call('POST', '/svc/_auth/link', { body, headers: { host } })).status, 403);
-    await join(gateway, 'Xia');
+    await joinWithPassword(gateway, 'Xia');
     let tries = 0;
     while ((await open(`${url}${tries}`)).status === 403) tries++;
     assert.ok(tries <= LIMITS.attemptsOfAddress, `${tries}`);
@@ -320,7 +320,7 @@ describe('links to apps', () => {
 
     const admin = await signIn(shared, host);
     assert.equal((await admin.call('POST', '/svc/_auth/link', { body })).json.guest, false);
-    const member = await join(shared, 'Sia');
+    const member = await joinWithPassword(shared, 'Sia');
     const entered = await home.call('POST', '/svc/_auth/password', {
       body: { email: 'sia@example.org', password: 'correct horse battery' },
     });

@@ -8,7 +8,7 @@ import { gatewayOfSuite } from '../testing/edges.ts';
 import { type EventClient, openEvents } from '../testing/exchange-server.ts';
 import { startGateway, type TestGateway } from '../testing/gateway.ts';
 import { consoleHost, enter, Origin, sessionOf } from '../testing/origins.ts';
-import { codeOf, enterPassword, join, PASSWORD, visitor } from '../testing/people.ts';
+import { codeOf, enterPassword, join, joinWithPassword, PASSWORD, visitor } from '../testing/people.ts';
 import { inTime } from '../testing/waiting.ts';
 
 const APP = {
@@ -487,7 +487,7 @@ describe('people', () => {
   });
 
   test('a person changes their own name and password, and nothing of others', async () => {
-    const [me, other] = [await join(gateway, 'Pat'), await join(gateway, 'Quin')];
+    const [me, other] = [await joinWithPassword(gateway, 'Pat'), await join(gateway, 'Quin')];
     const renamed = await me.origin.call('PATCH', '/svc/_people/me', { body: { name: 'Patricia' } });
     assert.equal(renamed.json.name, 'Patricia', renamed.text);
     for (const body of [{ role: 'owner' }, { disabled: false }, { email: 'x@example.org' }]) {
@@ -521,7 +521,7 @@ describe('people', () => {
 
   test('sessions are listed and ended, by their person and by owners, and end with the account', async () => {
     await upload('live');
-    const me = await join(gateway, 'Sam', { grants: [{ app: 'live', role: 'editor' }] });
+    const me = await joinWithPassword(gateway, 'Sam', { grants: [{ app: 'live', role: 'editor' }] });
     const second = sessionOf(gateway, consoleHost(gateway), await enterPassword(gateway, 'sam@example.org'));
     const page = await enter(gateway, second, { app: 'live' });
     const sessions = (await me.origin.call('GET', '/svc/_people/me/sessions')).json;
@@ -551,7 +551,7 @@ describe('people', () => {
   });
 
   test('a link of an owner signs a person in who lost their password, once, and signs others out', async () => {
-    const lost = await join(gateway, 'Tia');
+    const lost = await joinWithPassword(gateway, 'Tia');
     const { url } = await ok('POST', `/svc/_people/${lost.id}/link`, {});
     const next = `${PASSWORD} again`;
     const body = { code: codeOf(url), password: next };
@@ -587,7 +587,7 @@ describe('people', () => {
   });
 
   test('signing in with a password gives the browser another session than somebody put into it', async () => {
-    const [victim, mallory] = [await join(gateway, 'Viola'), await join(gateway, 'Mildred')];
+    const [victim, mallory] = [await joinWithPassword(gateway, 'Viola'), await join(gateway, 'Mildred')];
     const body = { email: 'viola@example.org', password: PASSWORD };
     const entered = await mallory.origin.call('POST', '/svc/_auth/password', { body });
     const after = sessionOf(gateway, consoleHost(gateway), entered);
@@ -609,7 +609,7 @@ describe('people', () => {
   });
 
   test('whoever guesses has to wait, the person as well', async () => {
-    await join(gateway, 'Xia');
+    await joinWithPassword(gateway, 'Xia');
     const guess = (password: string) => enterPassword(gateway, 'xia@example.org', password);
     for (let tries = 0; tries < LIMITS.attemptsOfPerson; tries++)
       assert.equal((await guess(`wrong ${tries}`)).status, 401);
