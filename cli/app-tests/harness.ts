@@ -19,8 +19,8 @@ export type HarnessOptions = {
 };
 
 /** The app with separate data, until the test ends. */
-export async function harness(t: Test, { now }: HarnessOptions = {}): Promise<TestApp> {
-  const place = await (now === undefined ? takeSpare() : openPlace(timeOf(now)));
+export async function harness(t: Test, { now = Date.now() }: HarnessOptions = {}): Promise<TestApp> {
+  const place = await openPlace(timeOf(now));
   place.unanswered = ({ method, url }) =>
     t.diagnostic?.(`The test has no answer for ctx.fetch of ${method} ${url}: give it one with app.onFetch.`);
   // The next test does not wait until this one is cleaned up.
@@ -31,23 +31,9 @@ export async function harness(t: Test, { now }: HarnessOptions = {}): Promise<Te
 /** The app and gateway of one test. */
 type Place = { app: TestApp; unanswered(request: Request): void; close(): Promise<void> };
 
-/** The place of the next test, which starts while the current test runs. */
-let spare: Promise<Place> | null = null;
 const closing: Promise<void>[] = [];
 
-after(async () => {
-  const last = await spare?.catch(() => null);
-  await Promise.all([...closing, last?.close()]);
-});
-
-function takeSpare(): Promise<Place> {
-  const taken = spare ?? openPlace(Date.now());
-  const next = (): Promise<Place> => openPlace(Date.now());
-  spare = taken.then(next, next);
-  // The test that takes it gets the error.
-  spare.catch(() => {});
-  return taken;
-}
+after(() => Promise.all(closing));
 
 async function openPlace(now: number): Promise<Place> {
   const prepared = preparedApp();
