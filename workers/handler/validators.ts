@@ -13,7 +13,7 @@ const { isArray } = Array;
 
 /** What Ajv reports of one failing value. */
 type SchemaError = { instancePath: string; keyword: string; message?: string; params?: Record<string, unknown> };
-type Validate = ((input: unknown) => boolean) & { errors?: SchemaError[] | null };
+export type Validate = ((input: unknown) => boolean) & { errors?: SchemaError[] | null };
 
 /** By tool name; a tool without a schema has none and takes any object. Those of automations check their output. */
 export type Validators = Record<'queries' | 'actions' | 'automations', Record<string, Validate>>;

@@ -153,12 +153,20 @@ test('input is not changed: no defaults are filled in', () => {
   assert.deepEqual(input, {});
 });
 
-test('equal $ids in two tools do not meet', () => {
-  const code = compileValidators(manifest({ $id: 'same', type: 'object' }, { $id: 'same', type: 'array' }, undefined));
-  const { queries } = loadValidators(code);
+test('equal $ids in two tools do not meet, and each has the schema of schemas', () => {
+  const inner = (type: string) => ({ $id: 'same', properties: { a: { $id: 'inner', type } } });
+  const schemas = [{ $id: 'same', type: 'object' }, { $id: 'same', type: 'array' }, inner('string'), inner('number')];
+  const meta = { $ref: 'http://json-schema.org/schema' };
+  const { queries } = loadValidators(compileValidators(manifest(...schemas, meta, meta, undefined)));
+  assert.deepEqual(Object.keys(queries), ['q0', 'q1', 'q2', 'q3', 'q4', 'q5']);
   checkInput(queries, 'q0', {});
   checkInput(queries, 'q1', []);
-  assert.deepEqual(Object.keys(queries), ['q0', 'q1']);
+  checkInput(queries, 'q2', { a: 'text' });
+  checkInput(queries, 'q3', { a: 7 });
+  for (const name of ['q4', 'q5']) {
+    checkInput(queries, name, { type: 'object' });
+    assert.throws(() => checkInput(queries, name, { type: 7 }));
+  }
 });
 
 const WRONG = { type: 'object', properties: { list: { type: 'array', items: { type: 'string' } } } };

@@ -3,7 +3,7 @@
  * Ajv. Input is checked unchanged: no defaults, no coercion.
  */
 import { createHash } from 'node:crypto';
-import { runInNewContext } from 'node:vm';
+import { createContext, Script } from 'node:vm';
 import { _, Ajv2020 } from 'ajv/dist/2020.js';
 import standalone from 'ajv/dist/standalone/index.js';
 import formats from 'ajv-formats';
@@ -12,7 +12,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { JsonSchema, Manifest } from '../../protocol/manifest.ts';
 import { manifestIssue } from '../../protocol/rules/manifest-check.ts';
-import { loadValidators, type Validators } from '../handler/validators.ts';
+import { loadValidators, type Validate, type Validators } from '../handler/validators.ts';
 import { timeLimited } from './control.ts';
 import { nameFault } from './schema-names.ts';
 import type { CheckedAutomation } from './uploaded-automations.ts';
@@ -55,10 +55,11 @@ export function compileValidators(manifest: Manifest, automations: CheckedAutoma
 /** `about` gets the error for the case that the next step never ends and the thread is killed. */
 function compileAll(manifest: Manifest, automations: CheckedAutomation[], about: (error: SvcError) => void): string {
   const parts = ['"use strict";', HELPERS, ...LISTS.map((list) => `exports.${list} = {};`)];
-  const schemas = [...schemasOfTools(manifest, about), ...schemasOfOutputs(automations)];
+  const compiler = new Compiler();
+  const schemas = [...schemasOfTools(manifest, compiler, about), ...schemasOfOutputs(automations)];
   for (const { list, name, schema, fail } of schemas) {
     about(tooSlow(fail));
-    const code = bounded(compile(schema, fail));
+    const code = bounded(compiler.compile(schema, fail));
     parts.push(
       `exports.${list}[${JSON.stringify(name)}] = (function (module) {`,
       code,
@@ -98,7 +99,7 @@ function tooSlow(fail: Fail): SvcError {
   return fail('', `takes more than ${LIMITS.schemasMs / 1000} s to compile, with those before it; make it simpler`);
 }
 
-function schemasOfTools(manifest: Manifest, about: (error: SvcError) => void): NamedSchema[] {
+function schemasOfTools(manifest: Manifest, compiler: Compiler, about: (error: SvcError) => void): NamedSchema[] {
   const schemas: NamedSchema[] = [];
   for (const list of ['queries', 'actions'] as const) {
     for (const [i, { name, input, output }] of manifest[list].entries()) {
@@ -108,7 +109,7 @@ function schemasOfTools(manifest: Manifest, about: (error: SvcError) => void): N
           manifestIssue(`${list}[${i}].${member}${field}`, message, 'schema');
       if (output !== undefined) {
         about(tooSlow(failAt('output')));
-        compile(output, failAt('output'));
+        compiler.compile(output, failAt('output'));
       }
       if (input !== undefined) schemas.push({ list, name, schema: input, fail: failAt('input') });
     }
@@ -127,15 +128,16 @@ function schemasOfOutputs(automations: CheckedAutomation[]): NamedSchema[] {
   });
 }
 
-/** Each schema gets its own Ajv, so that equal `$id`s do not clash and nothing is kept. */
-function compile(schema: JsonSchema, fail: Fail): string {
-  checkDraft(schema, fail);
-  const checker = schemaChecker();
-  try {
-    checkText(schema, fail);
-    if (!checker.validateSchema(schema)) throw new Error(checker.errorsText(checker.errors, { dataVar: 'the schema' }));
-    const comments = new Set<string>();
-    const ajv = new Ajv2020({
+/** Compiles the schemas of one version: to make an Ajv takes as long as to compile a schema. */
+class Compiler {
+  readonly #ajv: Ajv2020;
+  /** What it knows by an `$id` of its own. */
+  readonly #known: ReadonlySet<string>;
+  /** Of all schemas so far: what one refers to may have been compiled for another. */
+  readonly #comments = new Set<string>();
+
+  constructor() {
+    this.#ajv = new Ajv2020({
       strict: false,
       allErrors: true,
       // Inherited properties such as "constructor" do not count.
@@ -149,17 +151,31 @@ function compile(schema: JsonSchema, fail: Fail): string {
         // Called before Ajv runs what it generated.
         process: (code, env) => {
           const comment = sourceComment(env?.schema);
-          if (comment !== null) comments.add(comment);
-          return without(code, comments);
+          if (comment !== null) this.#comments.add(comment);
+          return without(code, this.#comments);
         },
       },
     });
-    formats.default(ajv, { keywords: false });
-    return without(standalone.default(ajv, ajv.compile(schema)), comments);
-  } catch (error) {
-    if (error instanceof SvcError) throw error;
-    const why = error instanceof RangeError ? 'its references or its depth are too much' : (error as Error).message;
-    throw fail('', `is not a usable JSON Schema: ${why}`);
+    formats.default(this.#ajv, { keywords: false });
+    this.#known = new Set(Object.keys(this.#ajv.refs));
+  }
+
+  compile(schema: JsonSchema, fail: Fail): string {
+    checkDraft(schema, fail);
+    const checker = schemaChecker();
+    try {
+      checkText(schema, fail);
+      if (!checker.validateSchema(schema))
+        throw new Error(checker.errorsText(checker.errors, { dataVar: 'the schema' }));
+      return without(standalone.default(this.#ajv, this.#ajv.compile(schema)), this.#comments);
+    } catch (error) {
+      if (error instanceof SvcError) throw error;
+      const why = error instanceof RangeError ? 'its references or its depth are too much' : (error as Error).message;
+      throw fail('', `is not a usable JSON Schema: ${why}`);
+    } finally {
+      // Another schema may have the same `$id`s.
+      for (const id of Object.keys(this.#ajv.refs)) if (!this.#known.has(id)) delete this.#ajv.refs[id];
+    }
   }
 }
 
@@ -213,15 +229,19 @@ function bounded(code: string): string {
 /** Runs the compiled code, to find endless references and exploding schemas now, not in a call. */
 function probe(text: string, schemas: NamedSchema[], about: (error: SvcError) => void): void {
   const validators = loadValidators(text);
+  let probed: Validate | undefined;
+  const run = (): void => {
+    for (const input of PROBES) probed?.(input);
+  };
+  // Only what a script runs can have a limit of time.
+  const script = new Script('run()');
+  const context = createContext({ run });
   for (const { list, name, fail } of schemas) {
-    const validate = validators[list][name];
-    if (validate === undefined) continue;
+    probed = validators[list][name];
+    if (probed === undefined) continue;
     about(tooSlow(fail));
-    const run = (): void => {
-      for (const input of PROBES) validate(input);
-    };
     try {
-      runInNewContext('run()', { run }, { timeout: LIMITS.schemaProbeMs });
+      script.runInContext(context, { timeout: LIMITS.schemaProbeMs });
     } catch (error) {
       throw fail('', `cannot be used, for it ${describe(error)}`);
     }
