@@ -32,8 +32,10 @@ export function testFolder(t: TestContext): string {
 
 /** Nodes of one cluster, by their names, each with a data directory of its own. None is started; all end with the test. */
 export function nodesOf(t: TestContext, url: string, names: readonly string[]): TestGateway[] {
-  const nodes = names.map((name) => nodeIn(testFolder(t), url, name));
+  const nodes: TestGateway[] = [];
+  // Before the folders are removed: a hook that fails, because a node writes there, keeps those after it from running.
   t.after(() => Promise.all(nodes.map((node) => node.stop())));
+  for (const name of names) nodes.push(nodeIn(testFolder(t), url, name));
   return nodes;
 }
 
