@@ -5,17 +5,21 @@ import { fill } from '../../../testing/full-disk.ts';
 import type { Postgres } from '../../../testing/postgres.ts';
 import { childrenOf } from '../../../testing/processes.ts';
 import type { Random } from '../../../testing/random.ts';
+import { pause } from '../../../testing/waiting.ts';
 import { signal } from '../killer.ts';
 import { type Cluster, DATABASES, type Node } from './nodes.ts';
 
-/** `network`, `disk` and `clock` are what the machine must let us change. `strike` answers what ends it. */
+/** `needs` is what the machine must let us change. It lasts `leastMs` at least. `strike` answers what ends it. */
 export type Fault = {
   name: string;
   needs?: 'network' | 'disk' | 'clock';
+  leastMs?: number;
   strike(cluster: Cluster, random: Random): Promise<() => Promise<void> | void>;
 };
 
 const SECOND = 1000;
+/** Longer than a lease, and than it takes the others to see its end. */
+const TAKEN_OVER_MS = 5 * SECOND;
 /** A clock that is further off than a minute has its node's requests refused. */
 const STEPS = [-3600, -40, -8, 8, 40, 3600];
 
@@ -89,6 +93,24 @@ export const FAULTS: readonly Fault[] = [
     },
   },
   {
+    name: 'writer goes on after the lease of its node',
+    leastMs: TAKEN_OVER_MS,
+    strike: async (cluster, random) => {
+      const { gateway } = nodeOf(cluster, random);
+      const isWriter = ({ role }: { role: string }) => role === 'writer';
+      const children = childrenOf(gateway.pid);
+      const goOn = stop(children.filter(isWriter).map(({ pid }) => pid));
+      // Meanwhile calls wait for the writer.
+      await pause(SECOND / 2);
+      const goOnToo = stop([gateway.pid, ...children.filter((child) => !isWriter(child)).map(({ pid }) => pid)]);
+      return async () => {
+        goOn();
+        await pause(SECOND / 2);
+        goOnToo();
+      };
+    },
+  },
+  {
     name: 'writer killed',
     strike: async (cluster, random) => {
       const children = childrenOf(nodeOf(cluster, random).gateway.pid);
@@ -137,6 +159,19 @@ export const FAULTS: readonly Fault[] = [
         names.map((name): [string, string] => [one.name, name]),
         random.next() < 0.5,
       );
+    },
+  },
+  {
+    name: 'node killed without the database',
+    needs: 'network',
+    strike: async (cluster, random) => {
+      const node = nodeOf(cluster, random);
+      const mend = cutOff(cluster, node, random);
+      // Meanwhile it commits what the database does not get.
+      await pause(random.between(SECOND / 2, 2 * SECOND));
+      await cluster.kill(node);
+      mend();
+      return () => cluster.restart(node, false);
     },
   },
   {
@@ -191,6 +226,7 @@ export const FAULTS: readonly Fault[] = [
   {
     name: 'clock set back without the database',
     needs: 'network',
+    leastMs: TAKEN_OVER_MS,
     strike: async (cluster, random) => {
       const node = nodeOf(cluster, random);
       const mend = cutOff(cluster, node, random);

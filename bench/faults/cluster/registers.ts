@@ -87,7 +87,7 @@ export class Registers extends Client {
       }
       for (let n = 0; n < readers; n++) {
         const own = random.fork();
-        this.repeat(() => this.#read(node, own), [5, 30], own);
+        this.repeat(() => this.#read(node, own), [10, 50], own);
       }
     }
   }
