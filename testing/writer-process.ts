@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { type Frame, Kind } from '../protocol/wire/frames.ts';
+import { type Frame, Kind, type ProcessStats } from '../protocol/wire/frames.ts';
 import { Link } from '../protocol/wire/link.ts';
 import { signTicket } from '../protocol/wire/ticket.ts';
 import { root } from './gateway.ts';
@@ -23,11 +23,13 @@ export class WriterProcess {
       if (frame[0] === Kind.ready) this.#ready();
       if (frame[0] === Kind.stuck) void this.kill();
       if (frame[0] === Kind.committed) this.committed.push(frame[1] as string);
+      if (frame[0] === Kind.pong) this.#answered(frame[2] as ProcessStats);
       if (frame[0] === Kind.released) this.#released(frame[1] as number);
     };
     this.#links.push(new Link(socket, { onFrame, onClose: () => {} }));
   });
   #ready = (): void => {};
+  #answered: (stats: ProcessStats) => void = () => {};
   #released: (turn: number) => void = () => {};
   #turn = 0;
   #child: ChildProcess | null = null;
@@ -67,7 +69,18 @@ export class WriterProcess {
 
   /** Tells it which buckets its node owns. */
   own(buckets: [bucket: number, epoch: number][]): void {
-    const frame: Frame = [Kind.owned, ++this.#turn, buckets];
+    this.#send([Kind.owned, ++this.#turn, buckets]);
+  }
+
+  /** What it says of itself in a heartbeat. */
+  stats(): Promise<ProcessStats> {
+    return new Promise((resolve) => {
+      this.#answered = resolve;
+      this.#send([Kind.ping, 1]);
+    });
+  }
+
+  #send(frame: Frame): void {
     // The thread that watches it connects later.
     this.#links.find((link) => !link.closed)?.send(frame);
   }

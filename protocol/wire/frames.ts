@@ -78,8 +78,14 @@ export type CommitGroups = { operations: number; buckets: number[] };
 /** Upper bounds in milliseconds of the buckets of `LogWaits`; a last bucket has what is longer. */
 export const LOG_WAIT_BUCKETS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000] as const;
 
-/** How long commits of a writer waited until the log of pages of a cluster had them, and how many it did not get. */
-export type LogWaits = { ms: number; buckets: number[]; failed: number };
+/**
+ * How long commits of a writer waited until the log of pages of a cluster had them, how many operations those had, and how many commits
+ * it did not get.
+ */
+export type LogWaits = { ms: number; buckets: number[]; operations: number; failed: number };
+
+/** Groups of commits that the log of pages has, the milliseconds that storing them took, and their bytes. */
+export type LogGroups = { groups: number; ms: number; bytes: number };
 
 /** What a process or thread says of itself in a heartbeat: bytes, and microseconds of CPU. */
 export type ProcessStats = {
@@ -91,6 +97,7 @@ export type ProcessStats = {
   counters?: Record<string, number>;
   groups?: CommitGroups;
   logged?: LogWaits;
+  logGroups?: LogGroups;
 };
 
 /** Why a file or folder was not flushed: the code that Node gave, such as `ENOSPC`. */

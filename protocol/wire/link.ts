@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { LIMITS } from '../limits.ts';
 import { FrameBatch, FrameDecoder } from './codec.ts';
-import { type CommitGroups, type Frame, type FrameOf, Kind, type LogWaits } from './frames.ts';
+import { type CommitGroups, type Frame, type FrameOf, Kind, type LogGroups, type LogWaits } from './frames.ts';
 
 /** Size of one read, the same as Node's own. */
 const READ_BYTES = 64 * 1024;
@@ -153,7 +153,7 @@ export function openLink(socketPath: string, ticket: string, handlers: LinkHandl
 export function pong(
   n: number,
   counters: Record<string, number>,
-  ofWriter: { groups?: CommitGroups; logged?: LogWaits } = {},
+  ofWriter: { groups?: CommitGroups; logged?: LogWaits; logGroups?: LogGroups } = {},
 ): FrameOf<'pong'> {
   const { rss, heapUsed } = process.memoryUsage();
   const { user, system } = process.cpuUsage();

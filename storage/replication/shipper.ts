@@ -6,6 +6,7 @@
 import { bucketOf } from '../../protocol/buckets.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { LogGroups } from '../../protocol/wire/frames.ts';
 import { KnownPages } from './known-pages.ts';
 import type { LogEnd } from './local-copy.ts';
 import type { Entry, PageLog } from './page-log.ts';
@@ -57,8 +58,8 @@ export class Shipper {
   readonly #failed = new WeakSet<Position>();
   #loads = new Map<Position, Load>();
   #isUnderWay = false;
-  /** Transactions, and the bytes of their sets, since the start. */
-  readonly counters = { groups: 0, bytes: 0 };
+  /** What is in the log, since the start. */
+  readonly counters: LogGroups = { groups: 0, ms: 0, bytes: 0 };
 
   constructor(log: PageLog) {
     this.#log = log;
@@ -91,9 +92,11 @@ export class Shipper {
     while (this.#loads.size > 0) {
       const loads = this.#next();
       const entries = loads.map(entryOf);
+      const sentAt = performance.now();
       try {
         const outcomes = await this.#log.append(entries);
         this.counters.groups++;
+        this.counters.ms += performance.now() - sentAt;
         for (const [index, load] of loads.entries()) {
           const { sets } = entries[index] as { sets: Buffer[] };
           if (outcomes[index] === 'stored') this.#stored(load, sets);

@@ -137,6 +137,32 @@ test('what is answered is in the log: writes, transactions, a batch, and a migra
   assert.ok((await log.rows('SELECT 1 FROM svc.log')).length < 60);
 });
 
+test('a heartbeat says how many writes, commits and bytes went in how many groups', { skip }, async () => {
+  const url = await database();
+  await cluster(url);
+  const node = await new Node(url, 'a').start();
+  const clients = ['one', 'two', 'three'].map((name) => node.client(name));
+  await Promise.all(clients.map((client) => client.exec('CREATE TABLE notes (v INTEGER)')));
+  const before = await node.writer.stats();
+  const release = await holdLog(url);
+  const writes = clients.map((client) => client.run(INSERT, [0]));
+  // These wait for the group that waits.
+  const later = clients.flatMap((client) => [1, 2, 3].map((v) => client.run(INSERT, [v])));
+  await release();
+  await Promise.all([...writes, ...later]);
+  const { logged, logGroups } = await node.writer.stats();
+  const [operations, groups, bytes] = [
+    (logged?.operations ?? 0) - (before.logged?.operations ?? 0),
+    (logGroups?.groups ?? 0) - (before.logGroups?.groups ?? 0),
+    (logGroups?.bytes ?? 0) - (before.logGroups?.bytes ?? 0),
+  ];
+  assert.equal(operations, 12);
+  assert.ok(groups >= 1 && groups <= 6, `${groups} groups`);
+  assert.ok(bytes > 0 && (logGroups?.ms ?? 0) > (before.logGroups?.ms ?? 0));
+  await Promise.all(clients.map((client) => client.run('DELETE FROM notes WHERE v > 100')));
+  assert.equal((await node.writer.stats()).logged?.operations, logged?.operations, 'nothing was written');
+});
+
 test('a write, a read after it and a transaction show nothing while the log lacks it, and no checkpoint copies it', {
   skip,
 }, async () => {

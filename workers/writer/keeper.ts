@@ -6,6 +6,7 @@ import { statSync } from 'node:fs';
 import { bucketOf } from '../../protocol/buckets.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { LogGroups } from '../../protocol/wire/frames.ts';
 import { Database } from '../../storage/cluster/database.ts';
 import { dropCopy, openCopy } from '../../storage/replication/local-copy.ts';
 import { MarkWriter } from '../../storage/replication/mark.ts';
@@ -38,6 +39,11 @@ export class Keeper {
     // Of its own: commits wait for nobody.
     this.#log = new PageLog(new Database(urls, { connections: 1, answerMs }), node);
     this.#shipper = new Shipper(this.#log);
+  }
+
+  /** Groups since the start. */
+  get groups(): LogGroups {
+    return this.#shipper.counters;
   }
 
   /** The buckets that this node owns from now on, all of them. Answers those that it owned before, and not any more in that epoch. */

@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isOfNode } from '../../protocol/buckets.ts';
 import type { ErrorBody } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { DbOp, type FrameOf, GROUP_BUCKETS, LOG_WAIT_BUCKETS } from '../../protocol/wire/frames.ts';
+import { DbOp, type FrameOf, GROUP_BUCKETS, LOG_WAIT_BUCKETS, type LogWaits } from '../../protocol/wire/frames.ts';
 import { DataLost } from '../../storage/data-file.ts';
 import type { Change, Database } from './database.ts';
 import { type Keeper, type KeptDatabase, notOurs } from './keeper.ts';
@@ -79,7 +79,12 @@ export class Lanes {
   /** How many operations the commits had. */
   readonly groups = { operations: 0, buckets: Array<number>(GROUP_BUCKETS.length + 1).fill(0) };
   /** How long the commits waited for the log of pages. */
-  readonly logged = { ms: 0, buckets: Array<number>(LOG_WAIT_BUCKETS.length + 1).fill(0), failed: 0 };
+  readonly logged: LogWaits = {
+    ms: 0,
+    buckets: Array<number>(LOG_WAIT_BUCKETS.length + 1).fill(0),
+    operations: 0,
+    failed: 0,
+  };
   readonly #lanes = new Map<string, Lane>();
   readonly #ready = new Set<Lane>();
   #roundScheduled = false;
@@ -141,8 +146,9 @@ export class Lanes {
     (groups.buckets[placeIn(GROUP_BUCKETS, operations)] as number)++;
   }
 
-  /** A commit that the log of pages had after `ms`. */
-  shipped(ms: number): void {
+  /** A commit of so many operations that the log of pages had after `ms`. */
+  shipped(operations: number, ms: number): void {
+    this.logged.operations += operations;
     this.logged.ms += ms;
     (this.logged.buckets[placeIn(LOG_WAIT_BUCKETS, ms)] as number)++;
   }
@@ -371,14 +377,14 @@ export class Lane {
     this.#wake();
   }
 
-  /** Ships a commit. */
-  #ship(database: Database, change: Change): void {
+  /** Ships a commit of so many operations. */
+  #ship(database: Database, change: Change, operations: number): void {
     const kept = this.#kept;
     if (kept === null) return;
     const { clock } = this.#tools;
     const from = clock.now();
     kept.committed(database, change.after).then(
-      () => this.#lanes.shipped(clock.now() - from),
+      () => this.#lanes.shipped(operations, clock.now() - from),
       () => {
         this.#lanes.logged.failed++;
         if (this.#kept === kept) this.#lose();
@@ -446,7 +452,7 @@ export class Lane {
       return;
     }
     this.#lanes.grouped(ran);
-    if (change) this.#ship(database, change);
+    if (change) this.#ship(database, change, ran);
     this.#afterLog(
       () => {
         if (change) this.#tools.committed(this.name, change);
@@ -568,7 +574,7 @@ export class Lane {
       return;
     }
     this.#lanes.grouped(1);
-    if (change) this.#ship(database, change);
+    if (change) this.#ship(database, change, 1);
     this.#endLease('committed');
     this.#afterLog(
       () => {

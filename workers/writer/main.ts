@@ -149,7 +149,7 @@ class Writer {
         const { counters, open, groups, logged } = this.lanes;
         const migrations = Number(this.#pulse.isMigrating);
         if (frame[0] === Kind.ping) {
-          const ofLog = this.#keeper === null ? {} : { logged };
+          const ofLog = this.#keeper === null ? {} : { logged, logGroups: this.#keeper.groups };
           link.send(pong(frame[1], { ...counters, open, migrations }, { groups, ...ofLog }));
         } else if (frame[0] === Kind.owned && this.#keeper !== null) void this.#own(this.#keeper, frame, link);
         else if (frame[0] === Kind.stop && !this.stopping) {

@@ -1,6 +1,6 @@
 /** Collects metrics of a node of a cluster: nodes, buckets, the lease, requests for other nodes, and the log of pages. */
 import { NODE_STATES } from '../../../protocol/routes/operations/cluster-rows.ts';
-import { LOG_WAIT_BUCKETS } from '../../../protocol/wire/frames.ts';
+import { LOG_WAIT_BUCKETS, type ProcessStats } from '../../../protocol/wire/frames.ts';
 import type { ClusterNode } from '../../cluster/node.ts';
 import type { Services } from '../../services.ts';
 import type { Distribution, Family, Value } from './families.ts';
@@ -16,6 +16,17 @@ export function clusterFamilies({ cluster, tree }: Services): Family[] {
     collect: () => (cluster === null ? [] : collect(cluster)),
   });
   const counter = (...family: Parameters<typeof gauge>): Family => ({ ...gauge(...family), type: 'counter' });
+  /** What each writer says. */
+  const ofLog = (name: string, help: string, value: (stats: ProcessStats) => number | undefined): Family => ({
+    name,
+    help,
+    type: 'counter',
+    collect: () =>
+      tree.writers.all.flatMap(({ name: writer, stats }): Value[] => {
+        const found = stats === null ? undefined : value(stats);
+        return found === undefined ? [] : [[{ process: writer }, found]];
+      }),
+  });
   return [
     gauge('svc_cluster_nodes', 'Nodes of the cluster, as this one knows them.', ({ status: { nodes } }) =>
       NODE_STATES.map((state) => [{ state }, nodes.filter((node) => node.state === state).length]),
@@ -57,15 +68,15 @@ export function clusterFamilies({ cluster, tree }: Services): Family[] {
               ],
         ),
     },
-    {
-      name: 'svc_page_log_failures_total',
-      help: 'Commits that the log of pages did not get.',
-      type: 'counter',
-      collect: () =>
-        tree.writers.all.flatMap(({ name, stats }): Value[] =>
-          stats?.logged === undefined ? [] : [[{ process: name }, stats.logged.failed]],
-        ),
-    },
+    ofLog('svc_page_log_failures_total', 'Commits that the log of pages did not get.', ({ logged }) => logged?.failed),
+    ofLog('svc_page_log_writes_total', 'Writes that the log of pages has.', ({ logged }) => logged?.operations),
+    ofLog('svc_page_log_groups_total', 'Transactions of the log of pages.', ({ logGroups }) => logGroups?.groups),
+    ofLog(
+      'svc_page_log_group_seconds_total',
+      'How long these took.',
+      ({ logGroups }) => logGroups && logGroups.ms / 1000,
+    ),
+    ofLog('svc_page_log_bytes_total', 'Bytes of pages in them.', ({ logGroups }) => logGroups?.bytes),
   ];
 }
 
