@@ -12,6 +12,8 @@ export type DaemonOptions = {
   /** Kept when the daemon stops, so that another one can be started over it. */
   dataDir: string;
   config?: Partial<Config>;
+  /** A free one by default. */
+  port?: number;
   /** The checkout whose build is started; this one by default. */
   root?: string;
   /** Where the supervisor leaves a CPU profile when it stops. */
@@ -36,6 +38,7 @@ export class Daemon extends TestGateway implements Server {
   static async start({
     dataDir,
     config = {},
+    port = 0,
     root = ROOT,
     profileDir,
     flags = [],
@@ -49,7 +52,7 @@ export class Daemon extends TestGateway implements Server {
     const store = script === undefined && config.appsStoreRoot === undefined ? ['--store', 'tarball'] : [];
     const daemon = new Daemon(dataDir, ['--config', configFile, ...store], env, build);
     running.add(daemon);
-    await daemon.start();
+    await daemon.start(String(port));
     await daemon.refresh();
     return daemon;
   }

@@ -6,7 +6,6 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
-import type { GatewayOptions } from '../supervisor/gateway.ts';
 import type { NamedProcess } from '../testing/processes.ts';
 import type { Durability } from './notes.ts';
 
@@ -23,13 +22,7 @@ export type BareAnswer = {
   event: string;
 };
 
-/**
- * A node that owns all data, or sends all requests to the `owner` at this address. `built` is the module of the gateway, `options`
- * are those of `buildGateway`.
- */
-export type ClusterNode = { built: string; options: GatewayOptions; edge: string; owner: string | null };
-
-const REFERENCES = ['bare-edge', 'plain-server', 'busy-loop', 'cluster-node'] as const;
+const REFERENCES = ['bare-edge', 'plain-server', 'busy-loop'] as const;
 type Reference = (typeof REFERENCES)[number];
 /** Below the checkout, so that packages are found from there. */
 const COMPILED = join(ROOT, `bench/results/.references-${process.pid}`);
@@ -104,10 +97,6 @@ export type ReferenceServer = Server & { stop(): Promise<void> };
 
 export async function startBareEdge(answer: BareAnswer): Promise<ReferenceServer> {
   return startServer('bare edge', [await compiled('bare-edge')], { input: `${JSON.stringify(answer)}\n` });
-}
-
-export async function startClusterNode(name: string, node: ClusterNode): Promise<ReferenceServer> {
-  return startServer(name, [await compiled('cluster-node')], { input: `${JSON.stringify(node)}\n` });
 }
 
 /** Keeps its databases and files in `folder`. */

@@ -6,10 +6,10 @@ import type { Counted, LoadTask } from './task.ts';
 
 /** Rejects when a connection breaks or a server answers what is not HTTP. */
 export function closedLoop(task: LoadTask): Promise<Counted> {
-  const requests = task.requests;
+  const servers = [task, ...(task.others ?? [])];
   const sockets: Socket[] = [];
   const burst = task.burst === true;
-  const share = burst ? requests.length / task.connections : Number.POSITIVE_INFINITY;
+  const share = burst ? task.requests.length / task.connections : Number.POSITIVE_INFINITY;
   const measureFrom = performance.now() + (burst ? 0 : task.warmUpMs);
   const measureUntil = burst ? Number.POSITIVE_INFINITY : measureFrom + task.measureMs;
   const tally = new Tally();
@@ -26,6 +26,7 @@ export function closedLoop(task: LoadTask): Promise<Counted> {
     };
 
     for (let i = 0; i < task.connections; i++) {
+      const { port, requests } = servers[i % servers.length] as typeof task;
       const reader = new AnswerReader();
       let next = Math.floor((i * requests.length) / task.connections);
       let left = share;
@@ -50,7 +51,7 @@ export function closedLoop(task: LoadTask): Promise<Counted> {
         send();
         sentAt = dueAt;
       };
-      const socket = openConnection(task.port, {
+      const socket = openConnection(port, {
         onOpen: () => {
           // Connections that keep a pace do not all send at once.
           dueAt = performance.now() + (task.intervalMs ?? 0) * (i / task.connections);

@@ -5,6 +5,8 @@ export type LoadTask = {
   connections: number;
   /** Whole requests, head and body; each connection sends them in turn, starting at another one. */
   requests: Uint8Array[];
+  /** Further servers, with what they are asked: connections go to all of them in turn. */
+  others?: { port: number; requests: Uint8Array[] }[];
   /** Milliseconds that are not counted, then milliseconds that are. */
   warmUpMs: number;
   measureMs: number;

@@ -1,9 +1,9 @@
 /** Every scenario, in the order of the report. */
 import type { Scenario } from '../context.ts';
 import { blobsScenario } from './blobs.ts';
+import { clusterScenario } from './cluster.ts';
 import { consoleScenario } from './console.ts';
 import { embeddingScenario } from './embedding.ts';
-import { forwardedScenario } from './forwarded.ts';
 import { historyScenario } from './history.ts';
 import { loopScenario } from './loop.ts';
 import { memoryScenario } from './memory.ts';
@@ -40,7 +40,7 @@ export const SCENARIOS: Scenario[] = [
   coldFireScenario,
   readyScenario,
   embeddingScenario,
-  forwardedScenario,
+  clusterScenario,
   loopScenario,
   memoryScenario,
   metricsScenario,

@@ -1,6 +1,5 @@
 /** Durable writes through the log of pages, beside plain PostgreSQL with one `INSERT` a commit, on one server in turns. */
 import { join } from 'node:path';
-import pg from 'pg';
 import { LIMITS } from '../../protocol/limits.ts';
 import { Database } from '../../storage/cluster/database.ts';
 import { prepareTables } from '../../storage/cluster/tables.ts';
@@ -12,14 +11,13 @@ import { WalIndex } from '../../storage/wal-index.ts';
 import { postgres, whyNoPostgres } from '../../testing/postgres.ts';
 import { type Context, type Scenario, sized } from '../context.ts';
 import { type Finding, fact } from '../measurements.ts';
+import { closedLoop, NOTE, PlainPostgres } from '../plain-postgres.ts';
 import { median } from '../statistics.ts';
 
 const CLIENTS = 64;
 const ROUNDS = { full: 6, smoke: 2 };
 const ROUND_MS = { full: 2000, smoke: 200 };
 const NODE = 'bench';
-const TITLE = 'a note';
-const BODY = 'Some words that somebody wrote down, of the length that notes have as a rule.';
 
 export const pageLogScenario: Scenario = {
   name: 'page-log',
@@ -40,11 +38,10 @@ async function run(context: Context): Promise<Finding[]> {
     return [];
   }
   const server = await postgres();
-  const connections = Array.from({ length: CLIENTS }, () => new pg.Client({ connectionString: server.url }));
   const db = new Database([server.url], { answerMs: LIMITS.logAnswerMs });
   const log = new PageLog(db, NODE);
+  const plain = await PlainPostgres.open(server.url, CLIENTS);
   try {
-    await Promise.all(connections.map((client) => client.connect()));
     await prepare(db);
     const writer = await log.begin();
     const shippers = { one: new Shipper(log), many: new Shipper(log) };
@@ -56,7 +53,7 @@ async function run(context: Context): Promise<Finding[]> {
     const contenders: Contender[] = [
       { name: 'log, one app', write: () => one.write() },
       { name: `log, ${CLIENTS} apps`, write: (client) => (many[client] as App).write() },
-      { name: 'one INSERT a commit', write: (client) => insert(connections[client] as pg.Client) },
+      { name: 'one INSERT a commit', write: (client) => plain.write(client) },
     ];
     const findings = await inTurns(context, contenders);
     for (const app of [one, ...many]) app.close();
@@ -73,7 +70,7 @@ async function run(context: Context): Promise<Finding[]> {
       }),
     ];
   } finally {
-    await Promise.all([db.close(), ...connections.map((client) => client.end())]);
+    await Promise.all([db.close(), plain.close()]);
     await server.stop();
   }
 }
@@ -81,25 +78,16 @@ async function run(context: Context): Promise<Finding[]> {
 async function prepare(db: Database): Promise<void> {
   await prepareTables(db);
   await db.rows('UPDATE svc.buckets SET owner = $1, epoch = 1', [NODE]);
-  await db.rows('CREATE TABLE notes (id bigserial PRIMARY KEY, title text, body text)');
-}
-
-function insert(client: pg.Client): Promise<unknown> {
-  return client.query({
-    name: 'insert',
-    text: 'INSERT INTO notes (title, body) VALUES ($1, $2) RETURNING id',
-    values: [TITLE, BODY],
-  });
 }
 
 async function inTurns(context: Context, contenders: Contender[]): Promise<Finding[]> {
   const rounds = contenders.map((): Round[] => []);
-  for (const { write } of contenders) await load(write, CLIENTS, sized(context, ROUND_MS) / 4);
+  for (const { write } of contenders) await closedLoop(write, CLIENTS, sized(context, ROUND_MS) / 4);
   for (let n = 0; n < sized(context, ROUNDS); n++) {
     for (const [index, { write }] of contenders.entries()) {
-      const { rate } = await load(write, CLIENTS, sized(context, ROUND_MS));
-      const { p50 } = await load(write, 1, sized(context, ROUND_MS) / 4);
-      rounds[index]?.push({ rate, single: p50 });
+      const { rate } = await closedLoop(write, CLIENTS, sized(context, ROUND_MS));
+      const { latencies } = await closedLoop(write, 1, sized(context, ROUND_MS) / 4);
+      rounds[index]?.push({ rate, single: median(latencies) });
     }
   }
   const plain = rounds.at(-1) as Round[];
@@ -124,22 +112,6 @@ async function inTurns(context: Context, contenders: Contender[]): Promise<Findi
         : [fact(`${name}, beside one INSERT a commit`, ratio, '×', 'median over neighbouring rounds')]),
     ];
   });
-}
-
-/** Each client writes again once its write is durable. */
-async function load(write: Write, clients: number, ms: number): Promise<{ rate: number; p50: number }> {
-  const took: number[] = [];
-  const begunAt = performance.now();
-  const client = async (index: number): Promise<void> => {
-    for (let now = begunAt; now - begunAt < ms; ) {
-      await write(index);
-      const at = performance.now();
-      took.push(at - now);
-      now = at;
-    }
-  };
-  await Promise.all(Array.from({ length: clients }, (_, index) => client(index)));
-  return { rate: (took.length / (performance.now() - begunAt)) * 1000, p50: median(took) };
 }
 
 const turns: App[] = [];
@@ -187,7 +159,7 @@ class App {
     const group = this.#waiting;
     this.#waiting = [];
     this.#db.exec('BEGIN IMMEDIATE');
-    for (const _ of group) this.#insert.run(TITLE, BODY);
+    for (const _ of group) this.#insert.run(...NOTE);
     this.#db.exec('COMMIT');
     this.writes += group.length;
     const pages = this.#pages.read(this.#index.read() as Buffer);
