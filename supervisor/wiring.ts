@@ -127,8 +127,6 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     ]);
     phases.ends(() => programTokens.close());
     phases.ends(() => accounts.close());
-    // First, or what they store last waits for another node.
-    phases.ends(() => cluster?.forgetPeople());
     let access: Access | null = null;
     if (hasAccess) {
       access = await Access.open(host.auth ? layout.token : layout.sessionKey, {
@@ -210,6 +208,8 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     });
     phases.ends(() => notices.stop());
     const nameOf = (app: string) => registry.loaded(app)?.active?.name ?? app;
+    // Before these and those above: what they wait for, and store last, is at another node that may have ended.
+    phases.ends(() => cluster?.forgetPeople());
     const automationName = (ref: string) => automations.catalog.get(ref)?.manifest.name ?? ref;
     const failures = new FailureNotices({ notices, links, nameOf, automationName });
     const parts = {
