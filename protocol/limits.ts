@@ -109,7 +109,7 @@ export const LIMITS = {
   nodeConnectMs: 2 * SECOND, // reaching another node
   nodeIdleMs: 5 * SECOND, // an unused connection to another node is kept; less than `uwsKeepAliveMs`
   nodeConnections: 256, // unused connections to one node that are kept
-  nodeCallBytes: 1 * MiB, // what a node asks another one for itself
+  nodeCallBytes: 72 * MiB, // what a node asks another one for itself: as much as a frame
   nodeCallMs: 6 * SECOND, // until it is answered: longer than a write waits for the database of the cluster
   nodePartMs: 10 * SECOND, // until a node has answered what all nodes are asked
   nodesWholeMs: 6 * SECOND, // that the nodes are asked again while a bucket moves: longer than a take-over

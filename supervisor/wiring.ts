@@ -21,6 +21,7 @@ import { type Config, egressOf } from './config.ts';
 import { Deployments } from './deployments/deploy.ts';
 import { openStore } from './deployments/store/open-store.ts';
 import { Apps } from './dispatch/apps.ts';
+import { HERE } from './dispatch/at-owner.ts';
 import { CachedReads } from './dispatch/cached-reads.ts';
 import { Dispatcher } from './dispatch/dispatcher.ts';
 import { Idempotency } from './dispatch/idempotency.ts';
@@ -232,6 +233,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       secrets,
       blobs,
       notices,
+      atOwner: cluster?.atOwner ?? host.atOwner ?? HERE,
     };
     phases.begin('deployments');
     const apps: Apps = new Apps({ ...parts, programTokens, accounts });

@@ -12,14 +12,18 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { pino } from 'pino';
 import { BUCKETS, bucketOf } from '../protocol/buckets.ts';
 import { Calls } from '../supervisor/cluster/calls/calls.ts';
+import type { Locate } from '../supervisor/cluster/calls/finder.ts';
 import { Owners } from '../supervisor/cluster/calls/owners.ts';
+import { workAtOwner } from '../supervisor/cluster/calls/work-at-owner.ts';
 import { locator } from '../supervisor/cluster/locator.ts';
 import { resolveConfig } from '../supervisor/config.ts';
 import type { ExchangeHandler } from '../supervisor/edge/edge.ts';
 import { type EdgeKind, openEdge } from '../supervisor/edge/open-edge.ts';
+import { Places } from '../supervisor/http/access/places.ts';
 import { assemble } from '../supervisor/wiring.ts';
 import { appOf } from '../testing/apps.ts';
 import { TestGateway } from '../testing/gateway.ts';
+import { ended, fire } from '../testing/runs.ts';
 
 const TOKEN = createHash('sha256').update('of this test').digest('hex');
 const QUIET = pino({ level: 'silent' });
@@ -71,7 +75,28 @@ async function startNodes(): Promise<Node[]> {
     });
     url = `http://127.0.0.1:${await edge.listen('127.0.0.1', 0)}`;
     addresses.push(url);
-    const { services, pipeline, end } = await assemble(resolveConfig(dataDir, { handlerHosts: 1 }), QUIET, {
+    const name = String(index);
+    const config = resolveConfig(dataDir, { handlerHosts: 1 });
+    const owners = new Owners(name, {
+      ownerOf: (bucket) => {
+        const owner = Number(isOfSecond(bucket));
+        return { node: String(owner), address: addresses[owner] as string, epoch: 1 };
+      },
+      isServed: (bucket) => Number(isOfSecond(bucket)) === index,
+    });
+    let next: ExchangeHandler = (exchange) => exchange.send(503, {}, '');
+    let locate: Locate = () => null;
+    const calls = new Calls({
+      owners,
+      secret: 'of this test',
+      places: new Places(config),
+      store: async () => {},
+      next: (exchange) => next(exchange),
+      nodes: () => addresses,
+      locate: (found) => locate(found),
+      log: QUIET,
+    });
+    const { services, pipeline, end } = await assemble(config, QUIET, {
       auth: true,
       authorize: undefined,
       trustHost: false,
@@ -79,25 +104,11 @@ async function startNodes(): Promise<Node[]> {
       token: TOKEN,
       extensions: {},
       listening: () => ({ edge: 'node', url }),
+      atOwner: workAtOwner(owners, calls.ofNodes),
       onFatal: (reason) => assert.fail(reason),
     });
-    const name = String(index);
-    const calls = new Calls({
-      owners: new Owners(name, {
-        ownerOf: (bucket) => {
-          const owner = Number(isOfSecond(bucket));
-          return { node: String(owner), address: addresses[owner] as string, epoch: 1 };
-        },
-        isServed: (bucket) => Number(isOfSecond(bucket)) === index,
-      }),
-      secret: 'of this test',
-      places: services.access?.places ?? null,
-      store: async () => {},
-      next: pipeline.handle,
-      nodes: () => addresses,
-      locate: locator(services.automations),
-      log: QUIET,
-    });
+    next = pipeline.handle;
+    locate = locator(services.automations);
     handle = calls.handle;
     const gateway = Object.assign(new TestGateway(dataDir, []), { url, token: TOKEN });
     const stop = async () => {
@@ -255,6 +266,46 @@ describe('two gateways as nodes of a cluster', () => {
     assert.equal((await first.call('POST', `/svc/_trash/${id}/restore`)).json.id, 'todos');
     assert.deepEqual((await answered('/svc/_apps')).length, 2);
     assert.equal((await first.read('todos', 'list')).status, 200);
+  });
+
+  test('an automation calls and describes an app of the other node, as itself, and gets its errors', async () => {
+    const ref = 'robot-1/calls';
+    assert.ok(!isOfSecond(bucketOf('robot-1')) && isOfSecond(bucketOf('robot-2')));
+    const used = {
+      queries: { who: '({ ctx }) => ctx.caller', fails: '() => { throw new Error("On purpose."); }' },
+      actions: { refuses: '() => ({ status: 409, body: "No." })' },
+    };
+    await first.install('robot-2', appOf('robot-2', used));
+    const run = `async ({ ctx }) => {
+      const app = 'robot-2';
+      const codeOf = (name, args) => ctx.tool(name, args).then(() => null, ({ code }) => code);
+      return { output: {
+        who: await ctx.tool('svc_read', { app, query: 'who' }),
+        refused: await ctx.tool('svc_write', { app, action: 'refuses' }),
+        codes: [
+          await codeOf('svc_read', { app, query: 'fails' }),
+          await codeOf('svc_read', { app, query: 'missing' }),
+          await codeOf('svc_read', { app: 'todos', query: 'list' }),
+          await codeOf('svc_describe', { app: 'todos' }),
+        ],
+        apps: (await ctx.tool('svc_describe', {})).apps.map(({ app, error }) => [app, error?.code ?? null]),
+        described: (await ctx.tool('svc_describe', { app, query: 'who' })).query.name,
+      } };
+    }`;
+    await first.install('robot-1', appOf('robot-1', { automations: { calls: { run, apps: ['robot-2', 'robot-4'] } } }));
+    const { output } = await ended(second, await fire(second, ref));
+    assert.deepEqual(output, {
+      who: { kind: 'automation', name: ref },
+      refused: { status: 409, body: 'No.' },
+      codes: ['HANDLER_ERROR', 'UNKNOWN_QUERY', 'TOOL_REFUSED', 'TOOL_REFUSED'],
+      apps: [
+        ['robot-1', null],
+        ['robot-2', null],
+        ['robot-4', 'UNKNOWN_APP'],
+      ],
+      described: 'who',
+    });
+    for (const id of ['robot-1', 'robot-2']) assert.equal((await first.call('DELETE', `/svc/_apps/${id}`)).status, 200);
   });
 
   test('what no node can do is refused', async () => {

@@ -16,6 +16,7 @@ import type { Config } from '../config.ts';
 import type { Databases } from '../databases.ts';
 import type { Deployments } from '../deployments/deploy.ts';
 import type { Apps } from '../dispatch/apps.ts';
+import type { AtOwner } from '../dispatch/at-owner.ts';
 import type { ChangeStreams } from '../dispatch/change-streams.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { ConversationRunner, FireAutomationFactory } from '../extension-points.ts';
@@ -41,6 +42,7 @@ type AutomationsOptions = {
   dispatcher: Dispatcher;
   config: Config;
   apps: Apps;
+  atOwner: AtOwner;
   changes: ChangeStreams;
   deployments: Deployments;
   registry: Registry;
@@ -127,7 +129,7 @@ export class Automations {
       ledger: this.runs,
       events: this.runEvents,
       secrets: options.secrets,
-      tools: new FireTools(options.dispatcher, apps, this.toolServers),
+      tools: new FireTools(options.dispatcher, apps, this.toolServers, options.atOwner),
       notify: options.notify,
       actorOf: async ({ app, id }) => {
         const { active } = await apps.get(app);

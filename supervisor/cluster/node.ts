@@ -16,6 +16,7 @@ import { LogNames } from '../../storage/replication/names.ts';
 import { SharedFiles } from '../../storage/shared-files/shared-files.ts';
 import { bucketOfSubject, nameOf, type Subject } from '../../storage/shared-files/subjects.ts';
 import type { Automations } from '../automations/automations.ts';
+import type { AtOwner } from '../dispatch/at-owner.ts';
 import { type ExchangeHandler, sendError } from '../edge/edge.ts';
 import type { Places } from '../http/access/places.ts';
 import type { IdentityClient } from '../people/identity-db.ts';
@@ -23,6 +24,7 @@ import type { PageLog } from '../tree/specifications.ts';
 import { Calls } from './calls/calls.ts';
 import type { Locate } from './calls/finder.ts';
 import { Owners } from './calls/owners.ts';
+import { workAtOwner } from './calls/work-at-owner.ts';
 import { Directory, type Epoch } from './directory.ts';
 import { enterCluster, type Run } from './enter.ts';
 import { ClusterIdentity, IDENTITY_BUCKET, IDENTITY_DATABASE } from './identity/cluster-identity.ts';
@@ -64,6 +66,7 @@ export class ClusterNode {
   readonly apps: AppDirectory;
   /** The names of the databases in its log of pages. */
   readonly names: LogNames;
+  readonly atOwner: AtOwner;
   readonly #database: Database;
   /** Renewals do not wait for what is sent and fetched over these connections. */
   readonly #ofFiles: Database;
@@ -125,6 +128,7 @@ export class ClusterNode {
       locate: (...asked) => this.#locate(...asked),
       log,
     });
+    this.atOwner = workAtOwner(this.#owners, this.#calls.ofNodes);
   }
 
   /** Checks the database and makes the keys those of the cluster. Rejects with `ConfigError`. */

@@ -20,6 +20,7 @@ import type { Commits } from '../results/commits.ts';
 import type { Secrets } from '../secrets.ts';
 import type { SqlProcesses } from '../sql/sql-processes.ts';
 import type { Tree } from '../tree/tree.ts';
+import type { AtOwner, WorkForApp } from './at-owner.ts';
 import type { ChangeStreams } from './change-streams.ts';
 import type { Idempotency } from './idempotency.ts';
 import { type App, callableApp, type Scope, type Scopes } from './scope.ts';
@@ -40,6 +41,7 @@ export type AppsOptions = {
   blobs: Blobs;
   sql: SqlProcesses;
   notices: { forget(app: string): void };
+  atOwner: AtOwner;
 };
 
 /** Parts that are made after the apps, because they need them. */
@@ -64,11 +66,14 @@ export class Apps implements Scopes {
   /** Whose data is being replaced, with the answer to calls meanwhile. */
   readonly #halted = new Map<string, SvcError>();
   readonly #pages = new Map<string, PageVersion>();
+  readonly #uses: WorkForApp<null, readonly string[]>;
 
   #later!: LaterParts;
 
   constructor(options: AppsOptions) {
     this.#options = options;
+    // A page calls another app where that is, which need not be where its own app is.
+    this.#uses = options.atOwner('uses', { repeats: true }, async (app) => (await this.#state(app)).active?.uses ?? []);
   }
 
   /** Call it before any other method. */
@@ -106,7 +111,7 @@ export class Apps implements Scopes {
       pageVersion: async () => (await active())?.versionId ?? null,
       // Its pages are those of its users, who see no faults.
       greet: () => {},
-      uses: async () => (await active())?.uses ?? [],
+      uses: () => this.#uses(app, null),
     };
   }
 

@@ -1,4 +1,5 @@
 /** Defines what the host of a gateway gives: who calls, what listens, and the parts that it brings. */
+import type { AtOwner } from '../dispatch/at-owner.ts';
 import type { GatewayKind, GivenExtensions } from '../extension-points.ts';
 import type { Admits, Authorize } from '../http/access/callers.ts';
 import type { Identify } from '../http/access/person.ts';
@@ -24,6 +25,8 @@ export type Host = {
   listening: Services['listening'];
   /** Serves nothing of its data directory until `Services.hosted` is told to: a node of a cluster, which has no buckets yet. */
   servesNothing?: boolean;
+  /** Only in tests: has work done for the apps of other gateways. */
+  atOwner?: AtOwner;
   /** The gateway cannot go on. */
   onFatal(reason: string): void;
   /** Only in tests: called as each phase of the start begins; what it throws fails the start. */

@@ -4,6 +4,7 @@ import { describe, test } from 'node:test';
 import { SvcError } from '../../../protocol/errors.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
 import { automation, settle } from '../../../testing/scripted-runs.ts';
+import { HERE } from '../../dispatch/at-owner.ts';
 import { CachedReads } from '../../dispatch/cached-reads.ts';
 import type { Change } from '../../dispatch/change-streams.ts';
 import { Dispatcher, type DispatcherOptions } from '../../dispatch/dispatcher.ts';
@@ -62,7 +63,7 @@ type Setup = { tools?: string[]; apps?: string[]; servers?: ToolServers };
 
 function setUp({ tools, apps = ['ops'], servers }: Setup = {}) {
   const gateway = new ScriptedGateway();
-  const fireTools = new FireTools(gateway.dispatcher, gateway.apps, servers ?? null);
+  const fireTools = new FireTools(gateway.dispatcher, gateway.apps, servers ?? null, HERE);
   const controller = new AbortController();
   const caller = {
     automation: automation('todos/digest', { apps, requires: tools ? { tools } : {} }),

@@ -58,6 +58,14 @@ export type Asking = {
   readonly timeoutMs?: number;
 };
 
+/** A question of this node itself. `ms` is null where `signal` alone ends it. */
+export type OwnAsking = {
+  readonly headers: string[];
+  readonly body: Buffer;
+  readonly ms: number | null;
+  readonly signal?: AbortSignal | undefined;
+};
+
 /** An answer that has begun. */
 export type Opened = { readonly answer: IncomingMessage; readonly head: Head };
 
@@ -82,10 +90,7 @@ export class NodeClient {
     let isConnected = false;
     let isAnswered = false;
     exchange.onAbort(() => sent.destroy());
-    sent.on('socket', (socket) => {
-      isConnected = !socket.connecting;
-      if (!isConnected) socket.once('connect', () => (isConnected = true));
-    });
+    sent.on('socket', (socket) => onceConnected(socket, () => (isConnected = true)));
     sent.on('response', (answer) => {
       isAnswered = true;
       const head = headOf(answer);
@@ -146,13 +151,26 @@ export class NodeClient {
     });
   }
 
-  /** Asks a node for what this one needs itself. Rejects when it cannot be reached or did not answer within `ms`. */
-  ask(address: string, path: string, headers: string[], body: Buffer, ms: number): Promise<NodeAnswer> {
+  /**
+   * Asks a node for what this one needs itself. Resolves with null where it cannot be reached. Rejects when it went away after that, or
+   * did not answer within `ms`: it may have done what was asked.
+   */
+  ask(address: string, path: string, { headers, body, ms, signal }: OwnAsking): Promise<NodeAnswer | null> {
     return new Promise((resolve, reject) => {
       const all = ['host', new URL(address).host, 'content-length', String(body.length), ...headers];
       const sent = this.#open(address, 'POST', path, all);
-      const timer = setTimeout(() => sent.destroy(new Error(`The node at ${address} did not answer.`)), ms);
-      sent.on('close', () => clearTimeout(timer)).on('error', reject);
+      let isConnected = false;
+      sent.on('socket', (socket) => onceConnected(socket, () => (isConnected = true)));
+      const end = (reason: string) => sent.destroy(new Error(reason));
+      const timer = ms === null ? undefined : setTimeout(end, ms, `The node at ${address} did not answer.`);
+      const leave = () => end('The caller has left.');
+      signal?.addEventListener('abort', leave, { once: true });
+      if (signal?.aborted) leave();
+      sent.on('error', (error) => (isConnected ? reject(error) : resolve(null)));
+      sent.on('close', () => {
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', leave);
+      });
       sent.on('response', (answer) => {
         const parts: Buffer[] = [];
         answer.on('error', reject).on('data', (part: Buffer) => parts.push(part));
@@ -200,6 +218,11 @@ export class NodeClient {
     }
     return node;
   }
+}
+
+function onceConnected(socket: Socket, run: () => void): void {
+  if (socket.connecting) socket.once('connect', run);
+  else run();
 }
 
 function limitConnecting(socket: Socket, sent: ClientRequest): void {

@@ -11,8 +11,14 @@ import { NOT_OWNER, type NodeAnswer, type NodeClient } from './forwarding.ts';
 import type { Owners } from './owners.ts';
 import { digestOf, NODE_ANSWER, NODE_CALL, NODE_PATHS, type NodeCall, OWNER, type Proofs } from './proofs.ts';
 
-/** Answers a call. Given and answer are JSON. */
-type Answerer = (given: unknown) => Promise<unknown>;
+/** Answers a call. Given and answer are JSON. `signal` aborts when the asking node has left. */
+type Answerer = (given: unknown, signal: AbortSignal) => Promise<unknown>;
+
+/** What came of a call: nothing was done where no node was found that owns the bucket, and it is not known where that went away. */
+type Offered = { readonly value: unknown } | 'not-done' | 'unknown';
+
+/** How long the owner may take; null without a limit. `signal` ends the call. */
+type OfferOptions = { ms: number | null; signal?: AbortSignal | undefined };
 
 type NodeCallsOptions = { owners: Owners; proofs: Proofs; nodes: NodeClient; log: Logger };
 
@@ -31,9 +37,20 @@ export class NodeCalls {
 
   /**
    * Asks the owner of a bucket, for at most `ms`. Rejects with the error that it answers, and with `STORAGE_UNAVAILABLE` where no
-   * owner is known or it cannot be reached: then it may have done what was asked. It asks no node that is not the owner twice.
+   * owner is known or it cannot be reached: then it may have done what was asked.
    */
   async ask(name: string, bucket: number, given: unknown, ms: number): Promise<unknown> {
+    const asked = await this.offer(name, bucket, given, { ms });
+    if (asked === 'unknown') throw unavailable('The node that has this data cannot be reached.');
+    if (asked === 'not-done') throw movedError();
+    return asked.value;
+  }
+
+  /**
+   * The same for who may ask again. Rejects with the error that the owner answers, and with the reason of `signal`. It asks no node that
+   * is not the owner twice.
+   */
+  async offer(name: string, bucket: number, given: unknown, { ms, signal }: OfferOptions): Promise<Offered> {
     const { owners, proofs, nodes } = this.#options;
     const path = NODE_PATHS + name;
     const body = Buffer.from(JSON.stringify(given));
@@ -41,18 +58,20 @@ export class NodeCalls {
       const owner = owners.of(bucket);
       if (owner === undefined || owners.isOwn(bucket)) break;
       const proof = proofs.ofCall(path, { bucket, epoch: owner.epoch }, body);
-      let answer: NodeAnswer;
+      let answer: NodeAnswer | null;
       try {
-        answer = await nodes.ask(owner.address, path, [NODE_CALL, proof], body, ms);
+        answer = await nodes.ask(owner.address, path, { headers: [NODE_CALL, proof], body, ms, signal });
       } catch {
-        throw unavailable('The node that has this data cannot be reached.');
+        signal?.throwIfAborted();
+        return 'unknown';
       }
+      if (answer === null) break;
       const said = answer.headers[OWNER];
-      if (answer.status !== NOT_OWNER || typeof said !== 'string') return this.#valueOf(answer, proof);
+      if (answer.status !== NOT_OWNER || typeof said !== 'string') return { value: this.#valueOf(answer, proof) };
       const other = proofs.readOwner(proof, said);
       if (other === null || !owners.hear(bucket, other)) break;
     }
-    throw movedError();
+    return 'not-done';
   }
 
   /** Answers a node. Others are refused: what it answers is never sent on. */
@@ -80,13 +99,15 @@ export class NodeCalls {
 
   async #answer(exchange: Exchange, proof: string, { digest }: NodeCall, body: Buffer): Promise<void> {
     const { proofs, log } = this.#options;
+    const left = new AbortController();
+    exchange.onAbort(() => left.abort());
     let status = 200;
     let text: string;
     try {
       if (digestOf(body) !== digest) throw new SvcError('UNAUTHORIZED', 'This is not the body that a node sent.');
       const answer = this.#answerers.get(exchange.path);
       if (answer === undefined) throw new SvcError('NOT_FOUND', 'This release answers no such call of a node.');
-      text = JSON.stringify({ value: await answer(JSON.parse(body.toString())) });
+      text = JSON.stringify({ value: await answer(JSON.parse(body.toString()), left.signal) });
     } catch (error) {
       const known = toSvcError(error, log);
       status = known.status;
