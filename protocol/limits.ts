@@ -228,6 +228,7 @@ export const LIMITS = {
   liveRuns: 8, // runs for live queries of one app at a time, so that they leave its other callers room
   liveQueries: 1000, // different live queries of one app: each is run again for a write
   liveFollowers: 10_000, // subscriptions to live queries of one app, half of all event streams
+  liveNextMs: 25 * SECOND, // a node that follows a query at another one gets no new state, and asks again
   liveFollowersOfClient: 6000, // the same of one client, over all apps, so that others have room
   liveQueriesOfStream: 50, // live queries that share one event stream
   mcpPageBytes: 2 * MiB, // the document of a page for hosts of MCP Apps, which take no larger ones

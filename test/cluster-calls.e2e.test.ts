@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { EventEmitter, once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -24,6 +25,7 @@ import { assemble } from '../supervisor/wiring.ts';
 import { appOf } from '../testing/apps.ts';
 import { TestGateway } from '../testing/gateway.ts';
 import { ended, fire } from '../testing/runs.ts';
+import { inTime } from '../testing/waiting.ts';
 
 const TOKEN = createHash('sha256').update('of this test').digest('hex');
 const QUIET = pino({ level: 'silent' });
@@ -255,6 +257,40 @@ describe('two gateways as nodes of a cluster', () => {
           assert.deepEqual(asked, [`Run "clear" of "${app}"?`, `Run "clear" of "${app}"?`]);
           assert.equal((await called('svc_read', { app, query: 'list' })).text, '[]');
         }
+      }
+    });
+  }
+
+  for (const era of ['legacy', 'auto'] as const) {
+    test(`an MCP client that is ${era} is told of changes in the apps of both nodes at one address`, async (t) => {
+      for (const node of [first, second]) {
+        const told = new EventEmitter();
+        const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: era } });
+        client.setNotificationHandler('notifications/resources/updated', ({ params: { uri } }) => {
+          told.emit(uri);
+        });
+        const requestInit = { headers: { authorization: `Bearer ${TOKEN}` } };
+        await client.connect(new StreamableHTTPClientTransport(new URL('/svc/_mcp', node.url), { requestInit }));
+        t.after(() => client.close());
+        const uriOf = (app: string) => `svc://${app}/queries/list`;
+        for (const app of ['notes', 'todos']) {
+          if (era === 'legacy') await client.subscribeResource({ uri: uriOf(app) });
+          else await client.listen({ resourceSubscriptions: [uriOf(app)] });
+          for (const [action, input] of [
+            ['add', { text: 'Milk' }],
+            ['clear', {}],
+          ] as const) {
+            const changed = once(told, uriOf(app));
+            assert.ok((await first.write(app, action, input)).status < 300);
+            await inTime(changed, `the change of ${app}`);
+          }
+        }
+        const unknown = uriOf('page-1');
+        const refused =
+          era === 'legacy'
+            ? client.subscribeResource({ uri: unknown })
+            : client.listen({ resourceSubscriptions: [unknown] });
+        await assert.rejects(refused, /page-1/);
       }
     });
   }

@@ -59,7 +59,7 @@ export class RefusedResource extends Error {
 export async function listen(
   exchange: Exchange,
   { id, to: { uris, lists }, source, followed, done }: Listening,
-  { options: { live, readers, changes }, listening }: McpSessions,
+  { options: { live, liveOfAll, readers, changes }, listening }: McpSessions,
 ): Promise<void> {
   const _meta = { [SUBSCRIPTION]: id };
   let reader: EventReader | null = null;
@@ -75,7 +75,7 @@ export async function listen(
     tell({ id, result: { ...done, _meta: { ..._meta, ...done._meta } } });
     end();
   };
-  const subscriptions = new Subscriptions(live, {
+  const subscriptions = new Subscriptions(source.key === null ? liveOfAll : live, {
     lost: end,
     closed: () => {
       if (subscriptions.size === 0 && lists.length === 0) complete();

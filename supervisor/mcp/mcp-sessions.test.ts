@@ -62,7 +62,7 @@ function setUp() {
       return () => void watchers.delete(watcher);
     },
   });
-  const sessions = new McpSessions({ live, readers: { open } as unknown as EventReaders, changes });
+  const sessions = new McpSessions({ live, liveOfAll: live, readers: { open } as unknown as EventReaders, changes });
   /** Names of the tools, and of the resources, that its caller sees. */
   const shown = { title: 'Notes', tools: ['list'], resources: ['list'] };
   const lists = {

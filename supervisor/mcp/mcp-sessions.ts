@@ -17,6 +17,8 @@ export type SessionOwner = { client: string; path: string; app: string | null };
 
 type McpSessionsOptions = {
   live: LiveQueries;
+  /** At the address of all apps. */
+  liveOfAll: Pick<LiveQueries, 'follow'>;
   readers: EventReaders;
   changes: ChangeStreams;
 };
@@ -104,7 +106,7 @@ export class McpSession {
     this.owner = owner;
     this.#known = known;
     this.#options = options;
-    this.subscriptions = new Subscriptions(options.live, {
+    this.subscriptions = new Subscriptions(owner.app === null ? options.liveOfAll : options.live, {
       lost: () => this.end(),
       closed: () => {
         if (owner.app !== null) this.#appGone();

@@ -34,7 +34,7 @@ type Notification = { method: string; params?: { uri: string } };
 const keyOf = ({ method, params }: Notification): string => params?.uri ?? method;
 
 export class Subscriptions {
-  readonly #live: LiveQueries;
+  readonly #live: Pick<LiveQueries, 'follow'>;
   readonly #on: SubscriptionEvents;
   /** By the URI as the client wrote it. */
   readonly #all = new Map<string, Subscription>();
@@ -45,7 +45,7 @@ export class Subscriptions {
   });
   #closed = false;
 
-  constructor(live: LiveQueries, on: SubscriptionEvents) {
+  constructor(live: Pick<LiveQueries, 'follow'>, on: SubscriptionEvents) {
     this.#live = live;
     this.#on = on;
   }

@@ -5,12 +5,14 @@ import { sweepDaily } from '../../storage/apps/trash.ts';
 import type { Databases } from '../databases.ts';
 import type { CodeStore } from '../deployments/store/code-store.ts';
 import { VersionFiles } from '../deployments/version-files.ts';
+import { HERE } from '../dispatch/at-owner.ts';
 import type { Places } from '../http/access/places.ts';
 import { Visitors } from '../http/access/visitors.ts';
 import { Pipeline } from '../http/pipeline.ts';
 import { Router } from '../http/router.ts';
 import { LiveQueries } from '../live/live-queries.ts';
 import { LiveStreams } from '../live/live-streams.ts';
+import { LiveAtOwner } from '../mcp/live-at-owner.ts';
 import { McpSessions } from '../mcp/mcp-sessions.ts';
 import { Activity, dataBytes } from '../operations/activity.ts';
 import { AuditLog, MACHINE } from '../operations/audit-log.ts';
@@ -62,7 +64,8 @@ export function openRequests(
   const { programTokens, accounts, deployments, chat, scheduledBackups } = parts;
   const addresses = new Visitors({ apps, config });
   const live = new LiveQueries(parts);
-  const mcpSessions = new McpSessions({ live, readers: changes.readers, changes });
+  const liveOfAll = parts.atOwner === HERE ? live : new LiveAtOwner(live, apps, parts.atOwner);
+  const mcpSessions = new McpSessions({ live, liveOfAll, readers: changes.readers, changes });
   // The one place where is asked whose right has ended: all that goes on for a caller ends with it.
   const endRefused = (): void => {
     changes.readers.endRefused();
