@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import standalone from 'ajv/dist/standalone/index.js';
+import formats from 'ajv-formats';
 import { build } from 'esbuild';
 import { layOutTemplates } from './templates.mjs';
 
@@ -23,19 +24,24 @@ const common = {
   logLevel: 'warning',
 };
 
-/** The schemas of our own that are compiled here, with the options of these files: Ajv takes too long for every start. */
+const own = (file) => JSON.parse(readFileSync(join(root, 'schemas', file), 'utf8'));
+/** The schemas that are compiled here, with the options of these files: Ajv takes too long for every start. */
 const SCHEMAS = {
-  'automation-schema.ts': ['automation.schema.json', { verbose: true, unicode: false, logger: false }],
-  'manifest-schema.ts': ['app.schema.json', {}],
+  'automation-schema.ts': [
+    own('automation.schema.json'),
+    { allErrors: true, verbose: true, unicode: false, logger: false },
+  ],
+  'manifest-schema.ts': [own('app.schema.json'), { allErrors: true }],
+  'meta-schema.ts': [{ $ref: 'https://json-schema.org/draft/2020-12/schema' }, {}],
 };
 const compiledSchema = {
   name: 'compiled-schema',
   setup(building) {
-    building.onLoad({ filter: /rules[\\/](?:automation|manifest)-schema\.ts$/ }, ({ path }) => {
-      const [file, options] = SCHEMAS[basename(path)];
-      const schema = JSON.parse(readFileSync(join(root, 'schemas', file), 'utf8'));
-      const ajv = new Ajv2020({ allErrors: true, strict: false, ...options, code: { source: true, esm: true } });
-      return { contents: standalone.default(ajv, ajv.compile(schema)), loader: 'js' };
+    building.onLoad({ filter: /rules[\\/](?:automation|manifest|meta)-schema\.ts$/ }, ({ path }) => {
+      const [schema, options] = SCHEMAS[basename(path)];
+      const ajv = new Ajv2020({ strict: false, ...options, code: { source: true, esm: true } });
+      if (schema.$ref !== undefined) formats.default(ajv, { keywords: false });
+      return { contents: standalone.default(ajv, ajv.compile(schema)), loader: 'js', resolveDir: root };
     });
   },
 };

@@ -12,6 +12,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { JsonSchema, Manifest } from '../../protocol/manifest.ts';
 import { manifestIssue } from '../../protocol/rules/manifest-check.ts';
+import { validate as isSchema } from '../../protocol/rules/meta-schema.ts';
 import { loadValidators, type Validate, type Validators } from '../handler/validators.ts';
 import { timeLimited } from './control.ts';
 import { nameFault } from './schema-names.ts';
@@ -24,17 +25,6 @@ const LISTS = ['queries', 'actions', 'automations'] as const;
 
 /** Inputs that every validator must be able to check at once. */
 const PROBES: readonly unknown[] = [{}, [], '', 0, true, null];
-
-/** Checks schemas themselves; made once on first use, because compiling it is slow. */
-let metaSchema: Ajv2020 | undefined;
-
-function schemaChecker(): Ajv2020 {
-  if (metaSchema === undefined) {
-    metaSchema = new Ajv2020({ strict: false, logger: false });
-    formats.default(metaSchema, { keywords: false });
-  }
-  return metaSchema;
-}
 
 /** Raise it when the same schemas compile to another text, as with a new Ajv: stored texts are then not reused. */
 const FORM = 3;
@@ -162,11 +152,9 @@ class Compiler {
 
   compile(schema: JsonSchema, fail: Fail): string {
     checkDraft(schema, fail);
-    const checker = schemaChecker();
     try {
       checkText(schema, fail);
-      if (!checker.validateSchema(schema))
-        throw new Error(checker.errorsText(checker.errors, { dataVar: 'the schema' }));
+      if (!isSchema(schema)) throw new Error(this.#ajv.errorsText(isSchema.errors, { dataVar: 'the schema' }));
       return without(standalone.default(this.#ajv, this.#ajv.compile(schema)), this.#comments);
     } catch (error) {
       if (error instanceof SvcError) throw error;
