@@ -108,8 +108,9 @@ export class Cluster {
     return took;
   }
 
+  /** Nothing of it is kept. */
   async stop(): Promise<void> {
-    await Promise.all(this.nodes.map((node) => node.stop()));
+    await Promise.all(this.nodes.map((node) => node.kill()));
     await this.#database.close();
     await this.postgres.stop();
   }

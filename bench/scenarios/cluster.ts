@@ -158,7 +158,7 @@ async function takeOvers(context: Context, cluster: Cluster, app: string): Promi
 /** What apps that nobody calls add to the memory of the node that has all of them. */
 async function quietApps(context: Context, cluster: Cluster): Promise<Finding> {
   const [node, ...others] = cluster.nodes as [Daemon, ...Daemon[]];
-  await Promise.all(others.map((other) => other.stop()));
+  await Promise.all(others.map((other) => other.kill()));
   await cluster.settled();
   const afterStart = async (): Promise<number> => {
     const { port } = node;
