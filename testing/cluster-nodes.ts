@@ -41,12 +41,16 @@ type TestNodeOptions = {
   nodes?: () => readonly string[];
   locate?: Locate;
   host?: string;
+  waits?: boolean;
 };
 
-/** `nodes` are the addresses of all nodes; `locate` what this one has; `host` is a Host of its own beside those of loopback. */
+/**
+ * `nodes` are the addresses of all nodes; `locate` what this one has; `host` is a Host of its own beside those of loopback. `waits`:
+ * requests wait for a node that serves what they are about.
+ */
 export async function startNode(
   t: TestContext,
-  { name, kind, next, nodes = () => [], locate = () => null, host = '127.0.0.1' }: TestNodeOptions,
+  { name, kind, next, nodes = () => [], locate = () => null, host = '127.0.0.1', waits = false }: TestNodeOptions,
 ): Promise<TestNode> {
   const known = new Map<number, Owner>();
   const owners = new Owners(name, {
@@ -65,6 +69,7 @@ export async function startNode(
     },
     nodes,
     locate,
+    isMember: () => waits,
     log: QUIET,
   });
   const { edge } = openEdge(kind, {

@@ -1,9 +1,10 @@
 /** Runs PostgreSQL servers of this machine's own installation for tests and benches, each in a temporary folder. */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { appendFileSync, chownSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
+import { promisify } from 'node:util';
 import pg from 'pg';
 import { freePort } from './free-port.ts';
 import { childrenOf, isRunning } from './processes.ts';
@@ -173,6 +174,21 @@ export async function database(): Promise<string> {
   const name = `fresh_${++databases}`;
   await run(url, `CREATE DATABASE ${name}`);
   return Object.assign(new URL(url), { pathname: `/${name}` }).href;
+}
+
+/** The URL of a new database in the same server, made of a copy of this one by `pg_dump` and `pg_restore`, while it is in use. */
+export async function dumpAndRestore(from: string): Promise<string> {
+  const to = await database();
+  const folder = mkdtempSync(join(tmpdir(), 'svc-dump-'));
+  try {
+    const program = (name: string) => join(binaries() as string, name);
+    const file = join(folder, 'cluster.dump');
+    await promisify(execFile)(program('pg_dump'), ['--format=custom', `--file=${file}`, from]);
+    await promisify(execFile)(program('pg_restore'), [`--dbname=${to}`, '--exit-on-error', file]);
+    return to;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
 }
 
 async function run(url: string, sql: string): Promise<void> {

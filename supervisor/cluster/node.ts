@@ -123,6 +123,7 @@ export class ClusterNode {
       places,
       store: (files) => this.store(files),
       before: () => this.#identity?.check(),
+      isMember: () => this.#membership.leaseMs > 0,
       next: (exchange) => this.#next(exchange),
       nodes: () => this.#addresses,
       locate: (...asked) => this.#locate(...asked),
@@ -223,6 +224,7 @@ export class ClusterNode {
     });
     // What does not let go in time ends with its process.
     await withinMs(LIMITS.drainMs, Promise.all(this.#turns.values()));
+    await withinMs(drainMs, this.#calls.settled());
     this.#calls.close();
   }
 

@@ -2,9 +2,11 @@
  * The phases of a start in which a gateway with `cluster` in its configuration becomes a node, and joins. Without it nothing of a cluster
  * is loaded.
  */
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { runtimeOfBucket } from '../../protocol/buckets.ts';
 import { isOwnDatabase } from '../../protocol/ids.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 import { readNodeRecord } from '../../storage/cluster/node-record.ts';
 import { inParallel } from '../../storage/files/atomic-file.ts';
 import type { Layout } from '../../storage/layout.ts';
@@ -104,7 +106,11 @@ export async function joinCluster(
     release: async (bucket, drainMs) => {
       const { apps, workspaces } = served.get(bucket) ?? { apps: [], workspaces: [] };
       const moved = { apps: [...new Set([...apps, ...cluster.apps.takePut(bucket)])], workspaces };
-      if (moved.apps.length + workspaces.length > 0) await hosted.release(moved, drainMs);
+      if (moved.apps.length + workspaces.length > 0) {
+        // Requests that were taken before have reached their apps then: later ones wait elsewhere, and these would be refused.
+        await wait(Math.min(drainMs, LIMITS.bucketGraceMs));
+        await hosted.release(moved, drainMs);
+      }
       runtime.release(bucket);
       served.delete(bucket);
     },

@@ -25,7 +25,7 @@ import {
   startNode,
   type TestNode,
 } from '../../../testing/cluster-nodes.ts';
-import { inTime } from '../../../testing/waiting.ts';
+import { eventually, inTime, LIMIT_MS } from '../../../testing/waiting.ts';
 import { type Exchange, type ExchangeHandler, type ResponseStream, sendError } from '../../edge/edge.ts';
 import type { EdgeKind } from '../../edge/open-edge.ts';
 import { sendStream } from '../../http/send-stream.ts';
@@ -414,6 +414,46 @@ for (const edges of PAIRS) {
       tell([right], left, 4);
       for (let i = 0; i < 2; i++) assert.equal(codeOf(await call(left)), '503 STORAGE_UNAVAILABLE');
       assert.equal(left.owners.of(BUCKET)?.node, 'right');
+    });
+
+    test('a request of which nothing was done waits for the node that gets what it is about', async (t) => {
+      const served: string[] = [];
+      const start = (name: string, kind: EdgeKind) =>
+        startNode(t, {
+          name,
+          kind,
+          waits: true,
+          next: (exchange) =>
+            exchange.readBody(
+              MiB,
+              (body) => {
+                served.push(name);
+                exchange.send(200, {}, `${name} ${body}`);
+              },
+              () => assert.fail(),
+            ),
+        });
+      const [left, right] = [await start('left', edges[0]), await start('right', edges[1])];
+      const body = 'of the request';
+      const sent = { method: 'PUT', body };
+      // Each takes the other for the owner; nobody has it; the owner is no more there.
+      tell([left], right, 3);
+      tell([right], left, 3);
+      const inTurn = call(left, sent);
+      await eventually(LIMIT_MS, () => left.calls.sent.moved > 0, 1);
+      tell([left, right], right, 4);
+      assert.equal((await inTurn).body.toString(), `right ${body}`);
+      left.known.clear();
+      const ofNobody = call(left, sent);
+      await eventually(LIMIT_MS, () => left.calls.sent.ownerless > 0, 1);
+      tell([left, right], left, 5);
+      assert.equal((await ofNobody).body.toString(), `left ${body}`);
+      left.known.set(BUCKET, { node: 'gone', address: 'http://127.0.0.1:1', epoch: 6 });
+      const ofGone = call(left, sent);
+      await eventually(LIMIT_MS, () => left.calls.sent.lost > 0, 1);
+      tell([left], left, 7);
+      assert.equal((await ofGone).body.toString(), `left ${body}`);
+      assert.deepEqual(served, ['right', 'left', 'left']);
     });
 
     test('a node that may have lost a bucket since it knew of it does not answer', async (t) => {

@@ -1,5 +1,6 @@
 /** Answers a request at this node, or hands it to the node that owns its data (specification, "Calls between nodes"). */
 import type { Readable } from 'node:stream';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { bucketOf } from '../../../protocol/buckets.ts';
 import { movedError, SvcError } from '../../../protocol/errors.ts';
@@ -37,6 +38,8 @@ export type CallsOptions = {
   log: Logger;
   /** Runs before each request. */
   before?: () => void;
+  /** Whether the node knows at this moment what happens to buckets: else nothing waits for one. True by default. */
+  isMember?: () => boolean;
 };
 
 /**
@@ -47,6 +50,8 @@ type Call = {
   readonly exchange: Exchange;
   readonly bucket: number;
   readonly found: Found | null;
+  /** What it changes. */
+  readonly files: FilesOf | null;
   readonly body: Buffer | Readable | null;
   readonly client: string;
   readonly isSecond: boolean;
@@ -61,6 +66,8 @@ export class Calls {
   readonly #nodes = new NodeClient();
   readonly #finder: Finder;
   readonly #gathering: Gathering;
+  /** Until when requests wait for a node that serves what they are about. */
+  readonly #patience = new WeakMap<Exchange, number>();
   /**
    * Requests for other nodes since the start, each time that one was sent: what was answered, was refused because the other node is
    * not the owner, or was lost with that node. Those that were not sent have no owner that is known.
@@ -110,10 +117,7 @@ export class Calls {
   #bring(exchange: Exchange, bucket: number | null, files: FilesOf | null, body: Buffer | null): void {
     const { owners } = this.#options;
     if (bucket === null || owners.isOwn(bucket)) this.#answer(exchange, files);
-    else if (owners.of(bucket) === undefined) {
-      this.sent.ownerless++;
-      this.#refuse(exchange, unavailable('No node has this data now.'));
-    } else if (this.#isOurs(exchange)) this.#read(exchange, bucket, body);
+    else if (this.#isOurs(exchange)) this.#read(exchange, bucket, files, body);
   }
 
   /** Whether the client asked for this gateway, which the node that answers takes on trust. Else it refuses. */
@@ -132,7 +136,11 @@ export class Calls {
     if (!this.#isOurs(exchange)) return;
     const find = (body: Buffer | null) =>
       this.#finder.find(exchange, found).then(
-        (app) => this.#bringFound({ exchange, found, body, client: exchange.remoteAddress, isSecond: false }, app),
+        (app) =>
+          this.#bringFound(
+            { exchange, found, files: null, body, client: exchange.remoteAddress, isSecond: false },
+            app,
+          ),
         (error: unknown) => this.#fail(exchange, error),
       );
     this.#withBody(exchange, find);
@@ -160,6 +168,11 @@ export class Calls {
   nodesAre(addresses: readonly string[]): void {
     this.#nodes.keep(addresses);
     this.#gathering.nodesAre(addresses);
+  }
+
+  /** Resolves when nothing waits for an answer of another node; streams go on. */
+  settled(): Promise<void> {
+    return this.#nodes.settled();
   }
 
   /** Ends what is under way to all nodes. */
@@ -241,8 +254,8 @@ export class Calls {
   }
 
   /** Takes the body of a request for another node: in one piece where it is small, so that it can be sent to a second one. */
-  #read(exchange: Exchange, bucket: number, read: Buffer | null): void {
-    const call = { exchange, bucket, found: null, client: exchange.remoteAddress, isSecond: false };
+  #read(exchange: Exchange, bucket: number, files: FilesOf | null, read: Buffer | null): void {
+    const call = { exchange, bucket, found: null, files, client: exchange.remoteAddress, isSecond: false };
     const length = Number(exchange.header('content-length') ?? 0);
     const isChunked = exchange.header('transfer-encoding') !== undefined;
     if (read !== null) this.#send({ ...call, body: read });
@@ -267,8 +280,9 @@ export class Calls {
     const { exchange, bucket, client, body, isSecond } = call;
     const { owners } = this.#options;
     const owner = owners.of(bucket);
-    if (owner === undefined || owners.isOwn(bucket)) {
-      this.#refuse(exchange, movedError());
+    if (owner === undefined || owners.isHere(owner)) {
+      if (owner === undefined) this.sent.ownerless++;
+      this.#wait(call, owner === undefined ? unavailable('No node has this data now.') : movedError());
       return;
     }
     const { address, epoch } = owner;
@@ -285,16 +299,34 @@ export class Calls {
           this.#findAgain(call, call.found);
           return;
         }
-        // A stream cannot be sent twice.
-        const canRepeat = body === null || Buffer.isBuffer(body);
-        if (this.#hear(bucket, proof, said) && !isSecond && canRepeat) this.#send({ ...call, isSecond: true });
-        else this.#refuse(exchange, movedError());
+        const heard = this.#hear(bucket, proof, said);
+        if (heard === 'nothing') this.#refuse(exchange, movedError());
+        else if (heard === 'news' && !isSecond && !isStream(body)) this.#send({ ...call, isSecond: true });
+        else this.#wait(call, movedError());
       },
       onLost: (wasSent) => {
         this.sent.lost++;
-        this.#refuse(exchange, lost(exchange, wasSent));
+        if (wasSent) this.#refuse(exchange, lost(exchange, true));
+        else this.#wait(call, lost(exchange, false));
       },
     });
+  }
+
+  /**
+   * Brings a request of which nothing was done again a little later, to the node that has the data then. After
+   * `LIMITS.nodesWholeMs` it is refused, and a stream at once, as it cannot be sent twice.
+   */
+  #wait({ exchange, bucket, files, body }: Call, error: SvcError): void {
+    const now = performance.now();
+    const until = this.#patience.get(exchange) ?? now + LIMITS.nodesWholeMs;
+    if (isStream(body) || now >= until || !this.#isMember) {
+      this.#refuse(exchange, error);
+      return;
+    }
+    this.#patience.set(exchange, until);
+    setTimeout(() => {
+      if (!exchange.aborted) this.#bring(exchange, bucket, files, body);
+    }, LIMITS.nodesAgainMs);
   }
 
   #findAgain(call: Call, found: Found): void {
@@ -310,9 +342,15 @@ export class Calls {
   async #stream(call: Call & { body: Readable }): Promise<void> {
     const { exchange, bucket, client, body } = call;
     const { owners } = this.#options;
-    for (let asked = 0; asked < 2; asked++) {
+    for (const until = performance.now() + LIMITS.nodesWholeMs; performance.now() < until && !exchange.aborted; ) {
       const owner = owners.of(bucket);
-      if (owner === undefined || owners.isOwn(bucket)) break;
+      // Here it could not be read again.
+      if (owners.isOwn(bucket)) break;
+      if (owner === undefined || owners.isHere(owner)) {
+        if (!this.#isMember) break;
+        await wait(LIMITS.nodesAgainMs);
+        continue;
+      }
       const { address, epoch } = owner;
       const proof = this.#proofs.ofRequest(exchange, 'OPTIONS', { bucket, epoch, client });
       let said: string | null;
@@ -329,16 +367,24 @@ export class Calls {
         return;
       }
       this.sent.moved++;
-      if (!this.#hear(bucket, proof, said)) break;
+      const heard = this.#hear(bucket, proof, said);
+      if (heard === 'news') continue;
+      if (heard === 'nothing' || !this.#isMember) break;
+      await wait(LIMITS.nodesAgainMs);
     }
-    this.#refuse(exchange, movedError());
+    if (!exchange.aborted) this.#refuse(exchange, movedError());
     body.destroy();
   }
 
-  /** Learns what a node says of the owner. False: it was known. */
-  #hear(bucket: number, proof: string, said: string): boolean {
+  /** Learns what a node says of the owner, which is nothing where it does not prove that it is a node. */
+  #hear(bucket: number, proof: string, said: string): 'news' | 'known' | 'nothing' {
     const owner = this.#proofs.readOwner(proof, said);
-    return owner !== null && this.#options.owners.hear(bucket, owner);
+    if (owner === undefined) return 'nothing';
+    return owner !== null && this.#options.owners.hear(bucket, owner) ? 'news' : 'known';
+  }
+
+  get #isMember(): boolean {
+    return this.#options.isMember?.() ?? true;
   }
 
   #fail(exchange: Exchange, error: unknown): void {
@@ -358,6 +404,10 @@ export class Calls {
     }
     sendErrorPage(exchange, place, error);
   }
+}
+
+function isStream(body: Call['body']): body is Readable {
+  return body !== null && !Buffer.isBuffer(body);
 }
 
 function lost({ method }: Exchange, wasSent: boolean): SvcError {

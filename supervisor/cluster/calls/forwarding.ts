@@ -74,6 +74,25 @@ type Node = { readonly host: string; readonly port: string; readonly agent: Agen
 
 export class NodeClient {
   readonly #nodes = new Map<string, Node>();
+  /** Requests that were sent on and have no answer yet, or one of known length that is not complete. */
+  #underWay = 0;
+  #waiting: (() => void)[] = [];
+
+  /** Resolves when no request that was sent on waits for its answer, or for the rest of one whose length is known. */
+  async settled(): Promise<void> {
+    if (this.#underWay > 0) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  }
+
+  #begin(): () => void {
+    this.#underWay++;
+    let isDone = false;
+    return () => {
+      if (isDone) return;
+      isDone = true;
+      this.#underWay--;
+      if (this.#underWay === 0) for (const resolve of this.#waiting.splice(0)) resolve();
+    };
+  }
 
   /** Sends a request on. The exchange gets the answer, unless one of the callbacks runs. */
   forward({ exchange, address, proof, body, onAnswer, onOther, onLost }: Forwarding): void {
@@ -87,6 +106,8 @@ export class NodeClient {
       headers.push(...(length === undefined ? ['transfer-encoding', 'chunked'] : ['content-length', length]));
     }
     const sent = this.#open(address, method, query === '' ? path : `${path}?${query}`, headers);
+    const done = this.#begin();
+    sent.on('close', done);
     let isConnected = false;
     let isAnswered = false;
     exchange.onAbort(() => sent.destroy());
@@ -94,6 +115,7 @@ export class NodeClient {
     sent.on('response', (answer) => {
       isAnswered = true;
       const head = headOf(answer);
+      if (head.length === undefined) done();
       if (head.owner === null) {
         onAnswer();
         passOn(exchange, sent, answer, head, () => onLost(true));

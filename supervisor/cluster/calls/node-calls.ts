@@ -69,7 +69,7 @@ export class NodeCalls {
       const said = answer.headers[OWNER];
       if (answer.status !== NOT_OWNER || typeof said !== 'string') return { value: this.#valueOf(answer, proof) };
       const other = proofs.readOwner(proof, said);
-      if (other === null || !owners.hear(bucket, other)) break;
+      if (other == null || !owners.hear(bucket, other)) break;
     }
     return 'not-done';
   }

@@ -39,6 +39,11 @@ export class Owners {
     return this.#known.isServed(bucket);
   }
 
+  /** Whether the owner is this node, which may not serve yet, or serve no more, what it owns. */
+  isHere({ node }: Owner): boolean {
+    return node === this.#self;
+  }
+
   /** What this node answers for at this moment. */
   get own(): BucketSet {
     return BucketSet.of((bucket) => this.#known.isServed(bucket));

@@ -100,11 +100,12 @@ export class Proofs {
     return `${said} ${this.#mac('owner', request, said)}`;
   }
 
-  /** The owner that a value of `OWNER` names; null for none, and for a value that proves nothing. */
-  readOwner(request: string, value: string): Owner | null {
+  /** The owner that a value of `OWNER` names; null for none, undefined for a value that proves nothing. */
+  readOwner(request: string, value: string): Owner | null | undefined {
     const [epoch = '', node = '', address = '', mac = '', more] = value.split(' ');
     const isRight = more === undefined && isSame(mac, this.#mac('owner', request, value.slice(0, -mac.length - 1)));
-    return !isRight || node === '-' ? null : { node: decodeURIComponent(node), address, epoch: Number(epoch) };
+    if (!isRight) return undefined;
+    return node === '-' ? null : { node: decodeURIComponent(node), address, epoch: Number(epoch) };
   }
 
   #macOfRequest(target: Target, method: string, said: string): string {
