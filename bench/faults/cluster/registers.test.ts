@@ -9,7 +9,14 @@ const CHAIN: Link[] = [
 ];
 const SENT = new Map(['a', 'b', 'c'].map((key, n) => [key, { app: 'ada', from: 10 * n }]));
 const write = (n: number, key: string, was: string, from: number, to: number): Operation => ({ n, key, was, from, to });
-const read = (n: number, key: string, from: number, to: number): Operation => ({ n, key, was: null, from, to });
+const read = (n: number, key: string, from: number, to: number): Operation => ({
+  n,
+  key,
+  was: null,
+  from,
+  to,
+  node: 2,
+});
 const GOOD = [write(1, 'a', '', 0, 5), write(2, 'b', 'a', 10, 15), write(3, 'c', 'b', 20, 25)];
 
 function verdict(operations: Operation[], chain: Link[] = CHAIN): string[] {
@@ -41,9 +48,14 @@ for (const [what, operations, chain, expected] of [
     'a read that goes back',
     [...GOOD, read(1, 'a', 16, 18)],
     CHAIN,
-    /a read found 1 \(a\), and 2 \(b\) had been answered 1 ms/,
+    /a read at node 2 found 1 \(a\), and 2 \(b\) had been answered 1 ms/,
   ],
-  ['reads of which the later one goes back', [read(2, 'b', 11, 12), read(1, 'a', 13, 14)], CHAIN, /a read found 1/],
+  [
+    'reads of which the later one goes back',
+    [read(2, 'b', 11, 12), read(1, 'a', 13, 14)],
+    CHAIN,
+    /a read at node 2 found 1/,
+  ],
   ['a read of what is not stored', [read(2, 'x', 11, 12)], CHAIN, /x was read as 2, where b is stored/],
   ['a lost write', GOOD, CHAIN.slice(0, 2), /c was acknowledged as 3, where nothing is stored/],
   ['a write that is done twice', GOOD, [...CHAIN, { n: 4, key: 'b' }], /b was done as 2 and as 4/],

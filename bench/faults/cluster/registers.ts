@@ -10,7 +10,7 @@ import type { Random } from '../../../testing/random.ts';
 /** The values of an app in their order: `n` counts from 1. */
 export type Link = { n: number; key: string };
 /** Times in milliseconds of `performance.now()`. `was` is what a write replaced; null for a read. The end of what nobody was told is infinite. */
-export type Operation = Link & { was: string | null; from: number; to: number };
+export type Operation = Link & { was: string | null; from: number; to: number; node?: number };
 
 /** What no write wrote. */
 const NOTHING = '';
@@ -143,7 +143,9 @@ export class Registers extends Client {
     const outcome = this.#outcome(answer);
     if (answer?.status === 200) {
       const { n, key } = (answer.json as { data: Link }).data;
-      this.operations.get(app)?.push({ n, key, was: null, from, to: performance.now() });
+      this.operations
+        .get(app)
+        ?.push({ n, key, was: null, from, to: performance.now(), node: this.#nodes.indexOf(node) + 1 });
     } else if (!AGAIN.test(outcome)) this.violations.push(`A read of ${app} was answered ${outcome}: ${answer?.text}`);
   }
 
@@ -237,7 +239,7 @@ function checkOrder(app: string, operations: readonly Operation[]): string[] {
     const least = one.was === null ? one.n : one.n - 1;
     if (latest !== null && latest.n > least)
       violations.push(
-        `${app}: ${one.was === null ? 'a read found' : 'a write became'} ${one.n} (${one.key}), and ${latest.n} (${latest.key}) had been answered ${(one.from - latest.to).toFixed(0)} ms before it was sent.`,
+        `${app}: ${one.was === null ? `a read at node ${one.node} found` : 'a write became'} ${one.n} (${one.key}), and ${latest.n} (${latest.key}) had been answered ${(one.from - latest.to).toFixed(0)} ms before it was sent.`,
       );
   }
   return violations;
