@@ -23,7 +23,9 @@ test('a node that gets a bucket again before it has let go of it serves it, and 
   const db = new Database([url]);
   const settings = { urls: [url], node: 'one', address: 'http://127.0.0.1:1', secret: SECRET };
   const node = await ClusterNode.open({ settings, version: '0.0.1', layout, places: null, log: QUIET });
+  let isOver = false;
   t.after(async () => {
+    isOver = true;
     await node.stop(0);
     await node.close();
     await db.close();
@@ -31,13 +33,19 @@ test('a node that gets a bucket again before it has let go of it serves it, and 
   });
   const served: number[] = [];
   const released = signal();
+  const failed = new Set<number>();
   let isReleasing = false;
   let writable = new Map<number, number>();
   await node.begin({
     serve: async (bucket) => void served.push(bucket),
-    release: async () => {
+    release: async (bucket) => {
+      if (isOver) return;
       isReleasing = true;
       await released.fired('the end of what goes on');
+      assert.ok(!served.includes(bucket), 'it is served again, and something of before goes on');
+      if (failed.has(bucket)) return;
+      failed.add(bucket);
+      throw new Error('The database is away.');
     },
     own: async (buckets) => {
       writable = new Map(buckets);
@@ -52,5 +60,6 @@ test('a node that gets a bucket again before it has let go of it serves it, and 
   served.length = 0;
   released.fire();
   assert.ok(await eventually(LIMIT_MS, () => served.length === BUCKETS));
+  assert.equal(failed.size, BUCKETS);
   assert.ok(isAgain(), `${writable.size} buckets may be written`);
 });

@@ -88,6 +88,7 @@ export class ClusterNode {
   #next: ExchangeHandler = (exchange) => sendError(exchange, movedError());
   #serving: Serving | null = null;
   #stopped: Promise<void> | null = null;
+  #isClosed = false;
 
   private constructor(options: NodeOptions, database: Database, keys: Keys, run: Run) {
     const { settings, layout, log, version, places } = options;
@@ -230,6 +231,7 @@ export class ClusterNode {
 
   /** After the writers have ended. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     clearInterval(this.#followingToken);
     clearInterval(this.#sweeping);
     await this.#ofFiles.close();
@@ -282,7 +284,9 @@ export class ClusterNode {
     if (bucket === IDENTITY_BUCKET) this.#identity?.follow();
     return this.#inTurn(bucket, async () => {
       this.#served.delete(bucket);
-      await this.#serving?.release(bucket, isUrgent ? 0 : LIMITS.drainMs);
+      const releasing = async () => this.#serving?.release(bucket, isUrgent ? 0 : LIMITS.drainMs);
+      // What still runs would go on with the files of now when the bucket comes again.
+      await this.#persist(() => !this.#isClosed, releasing, 'What is in a bucket of the cluster cannot be let go of.');
       // It may have come again meanwhile.
       if (this.#writable.get(bucket) === epoch) this.#writable.delete(bucket);
       await this.#own();
@@ -313,7 +317,7 @@ export class ClusterNode {
   }
 
   /** Tries again as long as it makes sense; false where it did not succeed. Only what is damaged is given up at once. */
-  async #persist(makesSense: () => boolean, work: () => Promise<void>, message: string): Promise<boolean> {
+  async #persist(makesSense: () => boolean, work: () => Promise<unknown>, message: string): Promise<boolean> {
     while (makesSense()) {
       try {
         await work();
