@@ -7,7 +7,7 @@ import pg from 'pg';
 import { Database } from '../storage/cluster/database.ts';
 import { prepareTables } from '../storage/cluster/tables.ts';
 import { appOf } from '../testing/apps.ts';
-import { nodeIn, nodesOf, patient, start, testFolder } from '../testing/cluster.ts';
+import { nodeIn, nodesOf, patient, start, testFolder } from '../testing/cluster-gateways.ts';
 import { contentOf, fill } from '../testing/filled-gateway.ts';
 import { type Answer, TestGateway } from '../testing/gateway.ts';
 import { enterPassword, join as joinGateway } from '../testing/people.ts';

@@ -5,7 +5,7 @@ import { Database } from '../storage/cluster/database.ts';
 import { prepareTables, TABLE_STEPS } from '../storage/cluster/tables.ts';
 import { appOf } from '../testing/apps.ts';
 import { Client } from '../testing/clients.ts';
-import { nodesOf, patient, patiently, start } from '../testing/cluster.ts';
+import { nodesOf, patient, patiently, start } from '../testing/cluster-gateways.ts';
 import type { Answer, TestGateway } from '../testing/gateway.ts';
 import { database, dumpAndRestore, whyNoPostgres } from '../testing/postgres.ts';
 import { eventually, LONG_MS } from '../testing/waiting.ts';

@@ -1,17 +1,15 @@
 // Gateways that share a PostgreSQL database: what one has acknowledged the others serve, wherever it is asked for.
 import assert from 'node:assert/strict';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import { appOf } from '../testing/apps.ts';
-import { nodesOf, patient, patiently, start } from '../testing/cluster.ts';
+import { idAt, nodesOf, patient, patiently, start } from '../testing/cluster-gateways.ts';
+import { openEvents } from '../testing/exchange-server.ts';
 import { contentOf, fill } from '../testing/filled-gateway.ts';
 import type { Answer, TestGateway } from '../testing/gateway.ts';
+import { enter, signIn } from '../testing/origins.ts';
 import { database, whyNoPostgres } from '../testing/postgres.ts';
 
 const skip = whyNoPostgres() ?? false;
-
-/** Nodes of a new cluster. None is started. */
-const clusterOf = async (t: TestContext, names: string[]): Promise<TestGateway[]> =>
-  nodesOf(t, await database(), names);
 
 const numbersOf = (id: string) =>
   appOf(id, {
@@ -26,7 +24,7 @@ const numbersOf = (id: string) =>
   });
 
 test('a node with an empty data directory goes on with what a killed one had acknowledged', { skip }, async (t) => {
-  const [one, two] = (await clusterOf(t, ['one', 'two'])) as [TestGateway, TestGateway];
+  const [one, two] = nodesOf(t, await database(), ['one', 'two']) as [TestGateway, TestGateway];
   await start(one);
   await fill(patient(one));
   const was = await contentOf(patient(one));
@@ -39,7 +37,7 @@ test('a node with an empty data directory goes on with what a killed one had ack
 test('each of two nodes answers for both; what one that is killed had acknowledged is there, once', {
   skip,
 }, async (t) => {
-  const [one, two] = (await clusterOf(t, ['one', 'two'])) as [TestGateway, TestGateway];
+  const [one, two] = nodesOf(t, await database(), ['one', 'two']) as [TestGateway, TestGateway];
   await start(one, two);
   const names = ['a', 'b', 'c', 'd', 'e', 'f'].map((letter) => `${letter}-numbers`);
   for (const [at, id] of names.entries()) {
@@ -65,7 +63,7 @@ test('each of two nodes answers for both; what one that is killed had acknowledg
 test('a removed app leaves its data to no other one of its id, and is restored with it at another node', {
   skip,
 }, async (t) => {
-  const [one, two] = (await clusterOf(t, ['one', 'two'])) as [TestGateway, TestGateway];
+  const [one, two] = nodesOf(t, await database(), ['one', 'two']) as [TestGateway, TestGateway];
   await start(one, two);
   const ok = async (answer: Promise<Answer>): Promise<Answer> => {
     const given = await answer;
@@ -85,4 +83,42 @@ test('a removed app leaves its data to no other one of its id, and is restored w
   const oldest = trash.map(({ id }) => id).sort()[0];
   await ok(second.call('POST', `/svc/_trash/${oldest}/restore`));
   assert.deepEqual((await second.read('numbers', 'all')).json.data, [1]);
+});
+
+test("a page at one node calls and follows the app of another one that its own app's manifest names, and no other", {
+  skip,
+}, async (t) => {
+  const url = await database();
+  const [one, two] = nodesOf(t, url, ['one', 'two']) as [TestGateway, TestGateway];
+  await start(one, two);
+  const client = patient(one);
+  const used = await idAt(url, 'two', 'used');
+  const other = await idAt(url, 'two', 'other');
+  const page = await idAt(url, 'one', 'page');
+  for (const id of [used, other]) await client.install(id, numbersOf(id));
+  const source = (uses: string[]) =>
+    appOf(page, { manifest: { uses }, files: { 'index.html': '<title>A page</title>' } });
+  await client.install(page, source([used]));
+  const origin = await enter(client, await signIn(client), { app: page });
+  const call = (tool: string, body: object) => origin.call('POST', `/svc/_tool/${tool}`, { body });
+  assert.equal((await call('svc_write', { app: used, action: 'add', input: { v: 1 } })).status, 200);
+  assert.deepEqual((await call('svc_read', { app: used, query: 'all' })).json.data, [1]);
+  assert.equal((await call('svc_describe', { app: used })).json.data.app, used);
+  const { apps } = (await call('svc_describe', {})).json.data;
+  assert.deepEqual(
+    apps.map(({ app }: { app: string }) => app),
+    [page, used],
+  );
+  const followed = async (app: string) => {
+    const stream = await openEvents(one.port, `/svc/${app}/_live?query=all`, origin.headers);
+    t.after(() => stream.close());
+    return stream;
+  };
+  const live = await followed(used);
+  while (!/"data":\[1\]/.test(String(await live.next())));
+  assert.equal((await followed(other)).status, 403);
+  assert.equal((await call('svc_read', { app: other, query: 'all' })).json.error.code, 'FORBIDDEN');
+  // What a later version does not name any more it may not call.
+  await client.install(page, source([]));
+  assert.equal((await call('svc_read', { app: used, query: 'all' })).json.error.code, 'FORBIDDEN');
 });

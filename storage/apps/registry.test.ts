@@ -85,3 +85,26 @@ test('it takes what a cluster knows: apps that are new, registered again, or rem
     assert.deepEqual([one.wasRemoved('removed'), one.wasRemoved('unknown')], [true, false]);
   }
 });
+
+test('apps that other nodes serve are known, and take no calls here until they come; those that are here stay so', async (t) => {
+  const { registry } = await open(t);
+  const listed = (id: string, registeredAt: number) => ({ id, registeredAt, maker: null });
+  await registry.learn([listed('here', 1)]);
+  registry.serve(['here']);
+  registry.refuse(['coming']);
+  await registry.learnElsewhere([listed('here', 1), listed('coming', 2), listed('there', 3)], []);
+  assert.deepEqual([registry.registered(), registry.ids()], [['coming', 'here', 'there'], ['here']]);
+  assert.deepEqual([registry.isElsewhere('there'), registry.isElsewhere('coming')], [true, false]);
+  assert.equal(registry.registeredAt('there'), 3);
+  registry.serve(['coming']);
+  await registry.learnElsewhere([], ['there', 'unknown']);
+  assert.deepEqual(
+    [registry.registered(), registry.ids()],
+    [
+      ['coming', 'here'],
+      ['coming', 'here'],
+    ],
+  );
+  // Another one of this id may be made here.
+  assert.equal(registry.refusalOf('there'), null);
+});

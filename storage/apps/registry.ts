@@ -177,6 +177,17 @@ export class Registry {
     this.#ids = null;
   }
 
+  /** The same for apps that other nodes serve. Which of them this one gets meanwhile does not matter. */
+  async learnElsewhere(
+    apps: readonly { id: string; registeredAt: number; maker: string | null }[],
+    removed: readonly string[],
+  ): Promise<void> {
+    for (const { id } of apps) if (!this.has(id) && !this.#away.has(id)) this.#away.set(id, false);
+    await this.learn(apps, removed);
+    // One of this id may come to be here.
+    for (const id of removed) if (!this.has(id) && this.isElsewhere(id)) this.#away.delete(id);
+  }
+
   /**
    * Takes what a cluster knows of apps, before they are served here; those in `removed` are registered no more. Durable once it
    * resolves.

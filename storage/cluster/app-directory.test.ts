@@ -32,3 +32,31 @@ test('the apps of a bucket are listed as its owner put them, removed ones too, a
   await assert.rejects(apps.put({ id: 'todos', registeredAt: 6, maker: null }), unavailable);
   assert.equal((await apps.in(buckets))[1]?.registeredAt, 5);
 });
+
+test('a change is told to who asks for what is new, also one whose transaction began before and ended after the last question', {
+  skip,
+}, async (t) => {
+  const db = new Database([await database()], { connections: 3 });
+  t.after(() => db.close());
+  await prepareTables(db);
+  await db.rows(`UPDATE svc.buckets SET owner = 'one', epoch = 3`);
+  const apps = new AppDirectory(db, () => 3);
+  const idsOf = (list: { id: string }[]) => list.map(({ id }) => id).sort();
+  await apps.put({ id: 'notes', registeredAt: 1, maker: null });
+  const all = await apps.since(null);
+  assert.deepEqual(all.apps, [{ id: 'notes', registeredAt: 1, maker: null }]);
+  assert.deepEqual((await apps.since(all.horizon)).apps, []);
+  let horizon = all.horizon;
+  await db.transaction(async (session) => {
+    await session.rows(`UPDATE svc.apps SET registered_at = NULL, changed = pg_current_xact_id() WHERE id = 'notes'`);
+    await apps.put({ id: 'todos', registeredAt: 2, maker: 'p_1' });
+    const now = await apps.since(horizon);
+    assert.deepEqual(idsOf(now.apps), ['todos']);
+    horizon = now.horizon;
+  });
+  const { apps: later, horizon: last } = await apps.since(horizon);
+  assert.deepEqual(idsOf(later), ['notes', 'todos']);
+  assert.deepEqual((await apps.since(last)).apps, []);
+  await apps.put({ id: 'todos', registeredAt: null, maker: null });
+  assert.deepEqual((await apps.since(last)).apps, [{ id: 'todos', registeredAt: null, maker: null }]);
+});

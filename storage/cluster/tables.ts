@@ -6,7 +6,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { LOG_TABLES } from '../replication/log-tables.ts';
 import { FILE_TABLES } from '../shared-files/tables.ts';
-import { APP_TABLES } from './app-directory.ts';
+import { APP_CHANGES, APP_TABLES } from './app-directory.ts';
 import { type Database, stateOf } from './database.ts';
 
 /**
@@ -28,6 +28,7 @@ export const TABLE_STEPS: readonly string[] = [
   APP_TABLES,
   // Sealed with the secret of the cluster.
   'CREATE TABLE IF NOT EXISTS svc.keys (name text PRIMARY KEY, sealed bytea NOT NULL);',
+  APP_CHANGES,
 ];
 
 /** A lock that was not given in time, and two that waited for each other. */

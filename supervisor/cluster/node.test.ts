@@ -47,6 +47,8 @@ test('a node that gets a bucket again before it has let go of it serves it, and 
       failed.add(bucket);
       throw new Error('The database is away.');
     },
+    learn: async () => {},
+    knows: () => false,
     own: async (buckets) => {
       writable = new Map(buckets);
     },

@@ -4,7 +4,7 @@
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { bucketOf } from '../../protocol/buckets.ts';
+import { bucketOf, GATEWAY_BUCKET } from '../../protocol/buckets.ts';
 import { movedError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { ClusterStatus } from '../../protocol/routes/operations/cluster-rows.ts';
@@ -29,6 +29,7 @@ import { Directory, type Epoch } from './directory.ts';
 import { enterCluster, type Run } from './enter.ts';
 import { ClusterIdentity, IDENTITY_BUCKET, IDENTITY_DATABASE } from './identity/cluster-identity.ts';
 import { Keys } from './keys.ts';
+import { KnownApps } from './known-apps.ts';
 import { locator } from './locator.ts';
 import { Membership } from './membership.ts';
 import type { ClusterSettings } from './settings.ts';
@@ -58,6 +59,10 @@ export type Serving = {
   release(bucket: number, drainMs: number): Promise<void>;
   /** As `Tree.own`. */
   own(buckets: OwnedBucket[]): Promise<void>;
+  /** Takes what the cluster has of apps in the buckets of other nodes, also that they were removed. */
+  learn(apps: ListedApp[]): Promise<void>;
+  /** Whether an app is known, wherever it is. */
+  knows(app: string): boolean;
 };
 
 export class ClusterNode {
@@ -87,6 +92,7 @@ export class ClusterNode {
   #locate: Locate = () => null;
   #next: ExchangeHandler = (exchange) => sendError(exchange, movedError());
   #serving: Serving | null = null;
+  readonly #knownApps: KnownApps;
   #stopped: Promise<void> | null = null;
   #isClosed = false;
 
@@ -128,7 +134,17 @@ export class ClusterNode {
       next: (exchange) => this.#next(exchange),
       nodes: () => this.#addresses,
       locate: (...asked) => this.#locate(...asked),
+      known: ({ method }, page, bucket) => {
+        const isChange = bucket === GATEWAY_BUCKET && method !== 'GET' && method !== 'HEAD';
+        const isKnown = page === null || this.#serving?.knows(page) !== false;
+        return isChange || !isKnown ? this.#knownApps.catchUp() : null;
+      },
       log,
+    });
+    this.#knownApps = new KnownApps({
+      directory: this.apps,
+      isOwn: (app) => this.#writable.has(bucketOf(app)),
+      learn: async (apps) => this.#serving?.learn(apps),
     });
     this.atOwner = workAtOwner(this.#owners, this.#calls.ofNodes);
   }
@@ -179,6 +195,7 @@ export class ClusterNode {
       })
       .on('nodes', () => this.#calls.nodesAre(this.#addresses));
     await this.#membership.start();
+    await this.#knownApps.begin();
     await Promise.all(this.#turns.values());
   }
 
@@ -233,6 +250,7 @@ export class ClusterNode {
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#followingToken);
+    this.#knownApps.close();
     clearInterval(this.#sweeping);
     await this.#ofFiles.close();
     await this.#database.close();
@@ -274,6 +292,8 @@ export class ClusterNode {
     };
     const isServed = await this.#persist(isOurs, serving, 'What is in a bucket of the cluster cannot be served.');
     if (isServed && isOurs()) this.#served.add(bucket);
+    // What was left to `serve` is not known then.
+    else this.#knownApps.forget();
   }
 
   /** Resolves when the node has nothing of the bucket under way. */

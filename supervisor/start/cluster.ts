@@ -7,6 +7,7 @@ import type { Logger } from 'pino';
 import { runtimeOfBucket } from '../../protocol/buckets.ts';
 import { isOwnDatabase } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { ListedApp } from '../../storage/cluster/app-directory.ts';
 import { readNodeRecord } from '../../storage/cluster/node-record.ts';
 import { inParallel } from '../../storage/files/atomic-file.ts';
 import type { Layout } from '../../storage/layout.ts';
@@ -83,12 +84,14 @@ export async function joinCluster(
   const served = new Map<number, Moved>();
   await cluster.begin({
     own: (buckets) => tree.own(buckets),
+    learn: (apps) => {
+      const { listed, removed } = sorted(apps);
+      return registry.learnElsewhere(listed, removed);
+    },
+    knows: (app) => registry.has(app),
     serve: async (bucket, { subjects, apps, databases: names }) => {
       runtime.serve(bucket, names.includes(runtimeOfBucket(bucket)));
-      const listed = apps.flatMap((app) =>
-        app.registeredAt === null ? [] : { ...app, registeredAt: app.registeredAt },
-      );
-      const removed = apps.flatMap(({ id, registeredAt }) => (registeredAt === null ? id : []));
+      const { listed, removed } = sorted(apps);
       await registry.learn(listed, removed);
       const idsOf = (wanted: Subject['kind']) =>
         subjects.flatMap((one) => (one.kind === wanted && 'id' in one ? one.id : []));
@@ -115,4 +118,10 @@ export async function joinCluster(
       served.delete(bucket);
     },
   });
+}
+
+/** Those that are registered, and the ids of those that were removed. */
+function sorted(apps: readonly ListedApp[]) {
+  const listed = apps.flatMap((app) => (app.registeredAt === null ? [] : { ...app, registeredAt: app.registeredAt }));
+  return { listed, removed: apps.flatMap(({ id, registeredAt }) => (registeredAt === null ? id : [])) };
 }

@@ -40,6 +40,8 @@ export type CallsOptions = {
   before?: () => void;
   /** Whether the node knows at this moment what happens to buckets: else nothing waits for one. True by default. */
   isMember?: () => boolean;
+  /** What a request that is answered here waits for, given the app whose page sends it; null for nothing. */
+  known?: (exchange: Exchange, page: string | null, bucket: number | null) => Promise<void> | null;
 };
 
 /**
@@ -116,7 +118,7 @@ export class Calls {
 
   #bring(exchange: Exchange, bucket: number | null, files: FilesOf | null, body: Buffer | null): void {
     const { owners } = this.#options;
-    if (bucket === null || owners.isOwn(bucket)) this.#answer(exchange, files);
+    if (bucket === null || owners.isOwn(bucket)) this.#answer(exchange, bucket, files);
     else if (this.#isOurs(exchange)) this.#read(exchange, bucket, files, body);
   }
 
@@ -150,7 +152,7 @@ export class Calls {
     const { owners } = this.#options;
     const { exchange } = call;
     const bucket = app === null ? null : bucketOf(app);
-    if (bucket === null || owners.isOwn(bucket)) this.#answer(exchange, null);
+    if (bucket === null || owners.isOwn(bucket)) this.#answer(exchange, bucket, null);
     else this.#send({ ...call, bucket });
   }
 
@@ -207,7 +209,7 @@ export class Calls {
         exchange,
         (requested) => {
           if ('found' in requested) this.#check(exchange, requested.found, bucket, proof);
-          else this.#answer(exchange, 'files' in requested ? requested.files : null);
+          else this.#answer(exchange, bucket, 'files' in requested ? requested.files : null);
         },
         (error) => sendError(exchange, error),
       );
@@ -222,7 +224,7 @@ export class Calls {
   #check(exchange: Exchange, found: Found, bucket: number, proof: string): void {
     const check = async (): Promise<void> => {
       const app = await this.#options.locate(found);
-      if (app !== null && bucketOf(app) === bucket) this.#answer(exchange, null);
+      if (app !== null && bucketOf(app) === bucket) this.#answer(exchange, bucket, null);
       else this.#deny(exchange, proof, undefined);
     };
     this.#withBody(exchange, () => check().catch((error) => this.#fail(exchange, error)));
@@ -230,13 +232,13 @@ export class Calls {
 
   /** Answers what all nodes are asked, and says of which buckets that is: those that were this node's from beginning to end. */
   #answerPart(exchange: Exchange, client: string): void {
-    const { owners, next } = this.#options;
+    const { owners } = this.#options;
     const { own } = owners;
     exchange.clientAddress = client;
     exchange.addHeaders({ [ANSWERED_FOR]: own.toString() });
     exchange.beforeAnswer = async () => exchange.addHeaders({ [ANSWERED_FOR]: own.and(owners.own).toString() });
     if (exchange.method === 'OPTIONS') this.#tell(exchange).catch((error) => this.#fail(exchange, error));
-    else next(exchange);
+    else this.#answer(exchange, null, null);
   }
 
   /** Says of which app a run or the address of a webhook is, if it is here. */
@@ -247,10 +249,30 @@ export class Calls {
   }
 
   /** Answers here, once the files that it changed are where another node would find them. */
-  #answer(exchange: Exchange, files: FilesOf | null): void {
-    const { next, store } = this.#options;
+  #answer(exchange: Exchange, bucket: number | null, files: FilesOf | null): void {
+    const { next, store, known } = this.#options;
     if (files !== null) exchange.beforeAnswer = () => store(files);
-    next(exchange);
+    const isSmall = Number(exchange.header('content-length') ?? 0) <= LIMITS.requestBodyBytes;
+    const isWhole = isSmall && exchange.header('transfer-encoding') === undefined;
+    const waiting = isWhole ? (known?.(exchange, this.#pageOf(exchange), bucket) ?? null) : null;
+    if (waiting === null) next(exchange);
+    else
+      this.#withBody(exchange, () =>
+        waiting.then(
+          () => next(exchange),
+          (error: unknown) => this.#fail(exchange, error),
+        ),
+      );
+  }
+
+  /** The app at whose origin a request is. */
+  #pageOf(exchange: Exchange): string | null {
+    try {
+      const place = this.#options.places?.of(exchange.header('host'));
+      return place?.kind === 'page' ? (place.owner?.app ?? null) : null;
+    } catch {
+      return null;
+    }
   }
 
   /** Takes the body of a request for another node: in one piece where it is small, so that it can be sent to a second one. */
