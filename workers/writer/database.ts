@@ -158,6 +158,8 @@ export class Database {
 
   /** The state of the write-ahead log now; null when it cannot be read. */
   state(): Uint8Array | null {
+    // A file that came without a write-ahead log has an index once it was read.
+    this.#db.pragma('schema_version');
     return this.#index.read();
   }
 
