@@ -59,6 +59,8 @@ export class CodeStorePaths extends Folder {
   readonly workspacesDir = join(this.dir, 'worktrees', 'sessions');
   /** The commit of `main` that is live, in hex. */
   readonly activeMain = join(this.dir, 'active-main');
+  /** In a cluster: the number of its last change that the repository has. */
+  readonly shared = join(this.dir, 'shared.json');
   /** How `svc convert` renames versions, while it runs: after a crash the next start finishes it. */
   readonly conversion = join(this.dir, 'conversion.json');
 

@@ -147,6 +147,10 @@ export type GitOperations = {
   };
   /** The bundle's `main` and tags become those of a repository that has only its root commit. */
   importBundle: { job: OnRepository & { from: string }; result: ImportBundleResult };
+  /** Writes what these have that the known ones do not to the file `to`, as `storage/git/transfer.ts` says. */
+  writeObjects: { job: OnRepository & { tips: string[]; known: string[]; to: string }; result: { ids: string[] } };
+  /** Takes the objects of such a file. */
+  takeObjects: { job: OnRepository & { from: string }; result: { taken: number } };
   /** One step of packing; call it again while it did anything. */
   packLoose: { job: OnRepository; result: PackLooseResult };
 };

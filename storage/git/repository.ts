@@ -150,7 +150,8 @@ export async function isOpenAt(path: string, main: string): Promise<boolean> {
   return true;
 }
 
-async function create(path: string): Promise<void> {
+/** Makes a repository without a commit. */
+export async function create(path: string): Promise<void> {
   await mkdirDurable(dirname(path));
   const making = join(dirname(path), `.${basename(path)}.tmp`);
   await rm(making, { recursive: true, force: true });

@@ -84,6 +84,8 @@ const QUEUE = {
 const REPEATABLE = new Set<GitOperation>([
   'openRepository',
   'packLoose',
+  'writeObjects',
+  'takeObjects',
   'commitApp',
   'commitTree',
   'settle',

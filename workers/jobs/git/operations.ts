@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { GitJob, GitOperations } from '../../../protocol/wire/git-jobs.ts';
-import { syncTree } from '../../../storage/files/atomic-file.ts';
+import { exists, syncTree } from '../../../storage/files/atomic-file.ts';
 import { readBundle, writeBundle } from '../../../storage/git/bundle.ts';
 import {
   commitTree,
@@ -16,7 +16,8 @@ import {
 } from '../../../storage/git/git-versions.ts';
 import { PACK_LIMITS, packLoose } from '../../../storage/git/packing.ts';
 import { HEADS } from '../../../storage/git/refs.ts';
-import { filesOf, openRepository, Repository, writeTree } from '../../../storage/git/repository.ts';
+import { create, filesOf, openRepository, Repository, writeTree } from '../../../storage/git/repository.ts';
+import { takeAll, writeNew } from '../../../storage/git/transfer.ts';
 import { gitFiles, listed, readFiles, readFolder, writeFolder } from '../content/app-files.ts';
 
 type Result = GitOperations[keyof GitOperations]['result'];
@@ -113,6 +114,15 @@ export const git: Operations = {
     for (const id of await repository.appIds(read.main))
       apps.push({ id, tag: await tagOnMain(repository, read.main, id) });
     return { ...read, apps };
+  },
+
+  writeObjects: async ({ repository, tips, known, to }) => ({
+    ids: await writeNew(new Repository(repository), tips, known, to),
+  }),
+
+  async takeObjects({ repository, from }) {
+    if (!(await exists(repository))) await create(repository);
+    return { taken: await takeAll(new Repository(repository).objects, from) };
   },
 
   packLoose: ({ repository }) => packLoose(repository, PACK_LIMITS),
