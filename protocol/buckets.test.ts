@@ -1,8 +1,8 @@
 /** Buckets are the same on every node of every release, and spread the apps. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BUCKETS, bucketOf, bucketOfWorkspace, runtimeOfBucket } from './buckets.ts';
-import { draftKey, isOwnDatabase } from './ids.ts';
+import { BUCKETS, bucketOf, bucketOfPart, runtimeOfBucket } from './buckets.ts';
+import { draftKey, isOwnDatabase, workspacePart } from './ids.ts';
 
 test('a bucket is the first twelve bits of the SHA-256 of the id', () => {
   // printf todos | sha256sum: c8f7…
@@ -21,8 +21,9 @@ test('the database with the gateway’s rows of a bucket is in that bucket, and 
   }
 });
 
-test('a workspace is in a bucket of its own, whatever app has its id', () => {
-  assert.notEqual(bucketOfWorkspace('todos'), bucketOf('todos'));
+test('what a workspace has of an app is in the bucket of the app, as the database of that draft', () => {
+  assert.equal(bucketOfPart(workspacePart('redesign', 'todos')), bucketOf('todos'));
+  assert.equal(bucketOf(draftKey('redesign', 'todos')), bucketOf('todos'));
 });
 
 test('many apps are spread over all buckets', () => {

@@ -25,9 +25,9 @@ export function bucketOf(database: string): number {
 /** The bucket of what belongs to no app and no workspace. */
 export const GATEWAY_BUCKET = bucketOf('_identity');
 
-/** The bucket of what belongs to a workspace and to none of its apps alone. */
-export function bucketOfWorkspace(workspace: string): number {
-  return bucketOf(`_sessions/${workspace}`);
+/** The bucket of a part of a workspace, which is that of its app. */
+export function bucketOfPart(part: string): number {
+  return bucketOf(part.slice(part.indexOf('~') + 1));
 }
 
 /** The name of the database with the gateway's own rows of the apps of a bucket. It is in that bucket. */

@@ -43,6 +43,17 @@ export function isChosenId(id: string): boolean {
   return CHOSEN_ID.test(id);
 }
 
+/** In a cluster: what a workspace has of one app, `<workspace>~<app>`. The node that owns the app has it. */
+export function workspacePart(workspace: string, app: string): string {
+  return `${workspace}~${app}`;
+}
+
+/** Null for what is no name of a part. */
+export function parseWorkspacePart(part: string): { workspace: string; app: string } | null {
+  const [workspace = '', app = '', more] = part.split('~');
+  return more === undefined && CHOSEN_ID.test(workspace) && APP_ID.test(app) ? { workspace, app } : null;
+}
+
 /** No workspace of this id is open. */
 export function unknownWorkspace(id: string): SvcError {
   return new SvcError('UNKNOWN_SESSION', `There is no open workspace "${id.slice(0, 80)}"; open one first.`);

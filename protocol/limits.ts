@@ -509,6 +509,7 @@ export const LIMITS = {
   sharedSubjects: 256, // whose files a node remembers; those of others are read and compared again
   sharedSweep: 1000, // contents that one step of the cleaning looks at
 
+  workspacesClosedPollMs: 1 * SECOND, // how often a node of a cluster looks which workspaces were closed
   workspaces: 1000, // workspaces that may be open
   workspaceNameChars: 80, // of the name that people give one
   workspaceStaleMs: 30 * DAY, // `svc doctor` shows a workspace untouched for this long; it is never deleted

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { TOOL_SERVER_LIMITS } from '../protocol/agents/tool-server-entries.ts';
-import { appOfKey, isDraftKey, workspaceOfKey } from '../protocol/ids.ts';
+import { appOfKey, isDraftKey, workspaceOfKey, workspacePart } from '../protocol/ids.ts';
 import { Registry } from '../storage/apps/registry.ts';
 import { writeProfile } from '../storage/data-format.ts';
 import { Layout } from '../storage/layout.ts';
@@ -49,7 +49,7 @@ import { RuntimeTables } from './runtime/runtime-databases.ts';
 import { Secrets } from './secrets.ts';
 import type { Services } from './services.ts';
 import { SqlProcesses } from './sql/sql-processes.ts';
-import { joinCluster, openCluster, openIdentity, openRuntime } from './start/cluster.ts';
+import { joinCluster, openCluster, openIdentity, openRepository, openRuntime } from './start/cluster.ts';
 import { jobFolders, openDataDirectory } from './start/data-directory.ts';
 import type { Host } from './start/given-parts.ts';
 import { Hosted, refusalIn } from './start/hosted.ts';
@@ -187,12 +187,18 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       if (workspace === undefined) return (await registry.state(key)).active?.blobQuotaMb;
       return (await scopes(workspace).of(appOfKey(key)).code()).version?.blobQuotaMb;
     };
+    // In a cluster: another node would find the files of an app or a draft.
+    const share = async (key: string): Promise<void> => {
+      const [id, workspace] = [appOfKey(key), workspaceOfKey(key)];
+      if (workspace === undefined) await cluster?.store({ kind: 'app', id });
+      else await cluster?.store({ kind: 'workspace', id: workspacePart(workspace, id) });
+    };
     const blobs: Blobs = new Blobs({
       layout,
       log,
       quotaMb,
       refusalOf,
-      share: async (key) => cluster?.store({ kind: 'app', id: appOfKey(key) }),
+      share,
     });
     const clock = host.simulation?.clock ?? systemClock;
     const links = new NoticeLinks(config, host.listening);
@@ -238,12 +244,14 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     phases.begin('deployments');
     const apps: Apps = new Apps({ ...parts, programTokens, accounts });
     const scopes: ScopesOf = (workspace) => (workspace == null ? apps : gitStoreOf(services).drafts.in(workspace));
-    const store = openStore(parts);
+    const repository = openRepository(cluster, layout, jobs);
+    const store = openStore({ ...parts, repository });
     const { versionRetention } = config;
     const deployments: Deployments = new Deployments({
       ...parts,
       store,
       apps,
+      share,
       versionRetention,
       webhookHolder: (slug) => automations.catalog.holderOf(slug),
     });
@@ -260,9 +268,10 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const newApps = new NewApps({ layout, registry, deployments, jobs, databases, web });
     const clientDocuments = new ClientDocuments(egressOf(config), () => portOf(config, host.listening));
     const gitStore: GitStoreServices = openAuthoring(
-      { ...parts, deployments, apps, tag, onProcess, refusalOf },
+      { ...parts, deployments, apps, repository, shared: cluster?.workspaces ?? null, tag, onProcess, refusalOf },
       templates,
     );
+    phases.ends(() => gitStore?.workspaces.stop());
     phases.ends(() => gitStore?.drafts.stop());
     phases.ends(() => gitStore?.tests.stop());
     phases.begin('agents');

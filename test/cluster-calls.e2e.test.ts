@@ -25,6 +25,7 @@ import { assemble } from '../supervisor/wiring.ts';
 import { appOf } from '../testing/apps.ts';
 import { TestGateway } from '../testing/gateway.ts';
 import { ended, fire } from '../testing/runs.ts';
+import { standIn } from '../testing/stand-in.ts';
 import { inTime } from '../testing/waiting.ts';
 
 const TOKEN = createHash('sha256').update('of this test').digest('hex');
@@ -110,7 +111,7 @@ async function startNodes(): Promise<Node[]> {
       onFatal: (reason) => assert.fail(reason),
     });
     next = pipeline.handle;
-    locate = locator(services.automations);
+    locate = locator(services.automations, standIn({ all: async () => [] }));
     handle = calls.handle;
     const gateway = Object.assign(new TestGateway(dataDir, []), { url, token: TOKEN });
     const stop = async () => {

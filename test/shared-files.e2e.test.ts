@@ -16,7 +16,7 @@ import { FileTables } from '../testing/shared-files.ts';
 
 const skip = whyNoPostgres() ?? false;
 /** What brings these to another node is another part of a cluster, or its operator. */
-const BROUGHT = new Set<LeftOut>(['database', 'key', 'directory']);
+const BROUGHT = new Set<LeftOut>(['database', 'key', 'directory', 'code', 'whole']);
 const STORE_MARK = 'apps/_store.json';
 
 function newFolder(t: TestContext): string {
@@ -75,8 +75,8 @@ for (const store of ['git', 'tarball'] as const) {
       if (belonging !== null && 'leftOut' in belonging) assert.ok(LEFT_OUT[belonging.leftOut].length > 10, path);
     }
     const names = subjectsIn(paths).map(nameOf).sort();
-    const ofGit = ['repository', 'workspace/draft'];
-    assert.deepEqual(names, ['app/gone', 'app/shop', ...(store === 'git' ? ofGit : [])]);
+    const ofGit = store === 'git' ? ['workspace/draft~shop'] : [];
+    assert.deepEqual(names, ['app/gone', 'app/shop', ...ofGit]);
   });
 
   test(`a gateway on another data directory goes on with what was stored, with the ${store} store`, {

@@ -41,6 +41,7 @@ async function startIn(dataDir: string, jobs: Jobs) {
     layout,
     registry,
     store: new ArchiveStore(layout),
+    share: async () => {},
     jobs,
     databases: standIn({
       userVersion: async () => 0,

@@ -18,6 +18,7 @@ import type { FollowWorkspace, WorkspaceCopy } from '../supervisor/deployments/c
 import { Deployments } from '../supervisor/deployments/deploy.ts';
 import { checkStore, openStore } from '../supervisor/deployments/store/open-store.ts';
 import type { Jobs } from '../supervisor/jobs/jobs.ts';
+import { openRepository } from '../supervisor/start/cluster.ts';
 import { appFiles, tarball } from './archive.ts';
 import { openJobs } from './jobs.ts';
 import { standIn } from './stand-in.ts';
@@ -139,7 +140,8 @@ async function startIn(
   const deployments: Deployments = new Deployments({
     layout,
     registry,
-    store: openStore({ layout, config: resolveConfig(dataDir), jobs, log }),
+    store: openStore({ layout, config: resolveConfig(dataDir), repository: openRepository(null, layout, jobs), log }),
+    share: async () => {},
     jobs: watched,
     databases,
     apps: standIn({

@@ -77,6 +77,8 @@ export class FolderWorkspaces {
     this.#edited = told;
   }
 
+  async share(): Promise<void> {}
+
   onClosed(told: (workspace: string) => Promise<void>): void {
     this.#closed = told;
   }

@@ -62,8 +62,8 @@ test('what is about one app names it in its path, query or body', () => {
   assert.deepEqual(subjectOf('GET /svc/_runs'), { of: 'app', in: 'query', name: 'app', without: ref });
 });
 
-test('what is about a workspace goes to the app that it names there, else to the workspace', () => {
-  const workspace: Subject = { of: 'workspace', in: 'path', name: 'sid', without: 'any' };
+test('what is about a workspace goes to the app that it names there, else to one that the workspace has', () => {
+  const workspace: Subject = { of: 'workspace', in: 'path', name: 'sid' };
   assert.deepEqual(subjectOf('DELETE /svc/_sessions/:sid'), workspace);
   assert.deepEqual(subjectOf('POST /svc/_sessions/:sid/publish'), {
     of: 'app',

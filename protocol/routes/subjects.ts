@@ -20,9 +20,10 @@ import { RESOURCES } from './resources.ts';
 import type { Resource, RouteRow } from './row.ts';
 
 /**
- * - An app or a workspace: of the id that the request has as `name`. In a member or parameter `ref` it is `<app>/<automation>`; what is
+ * - An app: of the id that the request has as `name`. In a member or parameter `ref` it is `<app>/<automation>`; what is
  *   `trashed` has the name of an app in its own. `without` is the subject where the request has none.
- * - A run, or the address of a webhook, which the path has as `name`: the node that has it knows of which app.
+ * - A run, or the address of a webhook, which the path has as `name`: the node that has it knows of which app. A workspace: the directory of
+ *   the cluster knows which apps it has, and the request goes to the first one.
  * - `gateway`: the data of the gateway itself, which is in the bucket of its identity database.
  * - `any`: nobody's data. The node that is asked answers.
  * - `message`: what a message of MCP is about, which its body says, else the data of the gateway.
@@ -31,12 +32,12 @@ import type { Resource, RouteRow } from './row.ts';
  */
 export type Subject = NamedSubject | FoundSubject | WholeSubject | 'gateway' | 'any' | 'message' | 'every';
 export type NamedSubject = {
-  readonly of: 'app' | 'workspace' | 'trashed';
+  readonly of: 'app' | 'trashed';
   readonly in: 'path' | 'query' | 'body';
   readonly name: string;
   readonly without: Subject;
 };
-export type FoundSubject = { readonly of: 'run' | 'webhook'; readonly in: 'path'; readonly name: string };
+export type FoundSubject = { readonly of: 'run' | 'webhook' | 'workspace'; readonly in: 'path'; readonly name: string };
 export type WholeSubject = { readonly of: 'whole'; readonly instead: string };
 
 /** All of their rows are about the identity database. */
@@ -123,7 +124,9 @@ const EXCEPTIONS: Readonly<Record<string, Subject>> = {
   'POST /svc/_backups/files/:name/verify': 'any',
   // The id may be left to the gateway.
   'POST /svc/_apps/_clone': { of: 'app', in: 'body', name: 'id', without: 'any' },
-  'POST /svc/_sessions': { of: 'workspace', in: 'body', name: 'sessionId', without: 'any' },
+  'POST /svc/_sessions': 'any',
+  // Of the apps that it has, each node compares its own.
+  'GET /svc/_sessions/:sid/diff': { of: 'app', in: 'query', name: 'app', without: 'every' },
 };
 
 /** The rows whose requests may change the files of their subject. */
@@ -133,7 +136,7 @@ export function rowsOfFiles(resources: readonly Resource[] = RESOURCES): Readonl
 }
 
 /**
- * The app or workspace that a request names, or whose data it is about where it names none; null where it is about no such data. `given`
+ * The app that a request names, or whose data it is about where it names none; null where it is about no such data. `given`
  * answers what the request has as `name` in a place.
  */
 export function subjectIn(
@@ -165,9 +168,7 @@ function subjectOf(resource: Resource, row: RouteRow): Subject {
 
 function namedSubject(row: RouteRow): Subject | null {
   const inPath = (name: string) => row.path.split('/').includes(`:${name}`);
-  const workspace: NamedSubject | null = inPath('sid')
-    ? { of: 'workspace', in: 'path', name: 'sid', without: 'any' }
-    : null;
+  const workspace: FoundSubject | null = inPath('sid') ? { of: 'workspace', in: 'path', name: 'sid' } : null;
   // In addresses of automations `:id` is that of the automation.
   for (const name of ['app', 'id']) if (inPath(name)) return { of: 'app', in: 'path', name, without: 'any' };
   // A new app has the name that `needs` says.

@@ -1,13 +1,13 @@
 /**
  * Stores the workspaces of the git store: `worktrees/sessions/<sid>/session.json` and the plain files of the apps beside it
- * (specification, "Workspaces"). After a crash a workspace exists as a whole or not at all, and so do the files of an app with
+ * (specification, "Workspaces"). In a cluster each folder is a part of a workspace, with one app. After a crash a workspace exists as a whole or not at all, and so do the files of an app with
  * their record.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { link, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { SvcError } from '../../protocol/errors.ts';
-import { isAppId, isChosenId } from '../../protocol/ids.ts';
+import { isAppId, isChosenId, parseWorkspacePart } from '../../protocol/ids.ts';
 import { formatted, matching, number, object, type Schema, text } from '../../protocol/shapes/schema.ts';
 import { shape } from '../../protocol/shapes/shape.ts';
 import type { GitFile } from '../../protocol/wire/git-jobs.ts';
@@ -35,14 +35,18 @@ const TEMPORARY = /^\.(?:.+\.)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp$
 
 /** Ids of the open workspaces, sorted, including those with a damaged record. */
 export async function listWorkspaces(store: CodeStorePaths): Promise<string[]> {
-  const ids = (await namesIn(store.workspacesDir)).filter(isChosenId);
+  const ids = (await namesIn(store.workspacesDir)).filter(isFolderName);
   const there = await Promise.all(ids.map((id) => isWorkspace(store, id)));
   return ids.filter((_, at) => there[at]);
 }
 
 /** Whether there is a workspace of this id, damaged or not. */
 export async function isWorkspace(store: CodeStorePaths, id: string): Promise<boolean> {
-  return isChosenId(id) && (await isFolder(store.workspace(id).dir));
+  return isFolderName(id) && (await isFolder(store.workspace(id).dir));
+}
+
+function isFolderName(name: string): boolean {
+  return isChosenId(name) || parseWorkspacePart(name) !== null;
 }
 
 /** False when there is a workspace of this id already. */

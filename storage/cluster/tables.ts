@@ -8,6 +8,8 @@ import { LOG_TABLES } from '../replication/log-tables.ts';
 import { FILE_TABLES } from '../shared-files/tables.ts';
 import { APP_CHANGES, APP_TABLES } from './app-directory.ts';
 import { type Database, stateOf } from './database.ts';
+import { REPOSITORY_TABLES } from './shared-repository.ts';
+import { WORKSPACE_TABLES } from './workspace-directory.ts';
 
 /**
  * In order; the version of the tables is the number of steps that were made. A step runs in a transaction of its own, does no
@@ -29,6 +31,8 @@ export const TABLE_STEPS: readonly string[] = [
   // Sealed with the secret of the cluster.
   'CREATE TABLE IF NOT EXISTS svc.keys (name text PRIMARY KEY, sealed bytea NOT NULL);',
   APP_CHANGES,
+  REPOSITORY_TABLES,
+  WORKSPACE_TABLES,
 ];
 
 /** A lock that was not given in time, and two that waited for each other. */

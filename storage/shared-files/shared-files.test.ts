@@ -34,7 +34,7 @@ import { bucketOfSubject, nameOf, type Subject } from './subjects.ts';
 
 const skip = whyNoPostgres() ?? false;
 const NOTES: Subject = { kind: 'app', id: 'notes' };
-const DRAFT: Subject = { kind: 'workspace', id: 'Draft-1' };
+const DRAFT: Subject = { kind: 'workspace', id: 'Draft-1~notes' };
 const COMMIT = 'c'.repeat(40);
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-shared-files-'));
@@ -333,19 +333,19 @@ test('a workspace is stored with its drafts and with folders that wait to replac
   const waiting = '.00000000-0000-0000-0000-000000000001';
   const sessions = 'code-store/worktrees/sessions';
   const record = { createdAt: new Date(0).toISOString(), base: COMMIT, apps: { notes: { base: null, from: waiting } } };
-  one.put(`${sessions}/Draft-1/session.json`, JSON.stringify(record));
-  one.put(`${sessions}/Draft-1/apps/notes/app.json`);
-  symlinkSync('app.json', join(one.dataDir, sessions, 'Draft-1/apps/notes/inside'));
+  one.put(`${sessions}/Draft-1~notes/session.json`, JSON.stringify(record));
+  one.put(`${sessions}/Draft-1~notes/apps/notes/app.json`);
+  symlinkSync('app.json', join(one.dataDir, sessions, 'Draft-1~notes/apps/notes/inside'));
   one.put(`${sessions}/${waiting}/app.json`, 'the next files');
-  one.put(`${sessions}/.aside.Draft-1.tasks/app.json`, 'put aside');
+  one.put(`${sessions}/.aside.Draft-1~notes.notes/app.json`, 'put aside');
   one.put(`apps/_drafts/Draft-1/notes/settings.json`);
   one.put(`apps/_drafts/Draft-1/notes/_blobs/${'e'.repeat(64)}.deleted`, '');
   const was = everythingIn(one.dataDir);
   one.put(`apps/_drafts/Draft-1/notes/data.sqlite`);
   one.put(`${sessions}/.00000000-0000-0000-0000-000000000002/app.json`, 'of another');
   // Links that lead out mean something on this machine alone.
-  symlinkSync('/etc/passwd', join(one.dataDir, sessions, 'Draft-1/apps/notes/outside'));
-  symlinkSync('../../../../apps.git', join(one.dataDir, sessions, 'Draft-1/apps/notes/history'));
+  symlinkSync('/etc/passwd', join(one.dataDir, sessions, 'Draft-1~notes/apps/notes/outside'));
+  symlinkSync('../../../../apps.git', join(one.dataDir, sessions, 'Draft-1~notes/apps/notes/history'));
   await one.files.store(DRAFT, 1);
   await two.files.fetch(DRAFT);
   assert.deepEqual(everythingIn(two.dataDir), was);

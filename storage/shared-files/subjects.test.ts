@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { bucketOf, bucketOfWorkspace } from '../../protocol/buckets.ts';
+import { bucketOf } from '../../protocol/buckets.ts';
 import { Layout } from '../layout.ts';
 import { belongingOf, belongsTo, bucketOfSubject, nameOf, Places, type Subject } from './subjects.ts';
 
@@ -28,12 +28,12 @@ test('each path has one owner, or a reason to stay', () => {
     'journal/notes.json': 'app/notes',
     'trash/notes-2-1767323045678/data.sqlite': 'app/notes-2',
     [`code-store/worktrees/main/${COMMIT}/apps/notes/app.json`]: 'app/notes',
-    'code-store/worktrees/sessions/Draft-1/session.json': 'workspace/Draft-1',
-    'code-store/worktrees/sessions/.aside.Draft-1.notes/app.json': 'workspace/Draft-1',
-    'apps/_drafts/Draft-1/notes/seed.json': 'workspace/Draft-1',
-    'code-store/apps.git/refs/tags/notes/v1': 'repository',
-    'code-store/apps.git/objects/ab/cdef': 'repository',
-    'code-store/active-main': 'repository',
+    'code-store/worktrees/sessions/Draft-1~notes/session.json': 'workspace/Draft-1~notes',
+    'code-store/worktrees/sessions/.aside.Draft-1~notes.notes/app.json': 'workspace/Draft-1~notes',
+    'apps/_drafts/Draft-1/notes/seed.json': 'workspace/Draft-1~notes',
+    'code-store/apps.git/refs/tags/notes/v1': 'node: code',
+    'code-store/apps.git/objects/ab/cdef': 'node: code',
+    'code-store/active-main': 'node: code',
     'token.bin': 'node: key',
     'session-key.bin': 'node: key',
     'secrets.key': 'node: key',
@@ -75,16 +75,15 @@ test('a subject has its own paths only, written plainly', () => {
     '',
   ])
     assert.ok(!belongsTo(path, notes), path);
-  const draft: Subject = { kind: 'workspace', id: 'notes' };
+  const draft: Subject = { kind: 'workspace', id: 'Draft-1~notes' };
   // What waits to replace a folder of a workspace is named by the workspace's record alone.
   assert.ok(belongsTo(`code-store/worktrees/sessions/.${UUID}/app.json`, draft));
   assert.ok(!belongsTo(`code-store/worktrees/sessions/.${UUID}/app.json`, notes));
 });
 
-test('an app is in its own bucket, where its database is; a workspace where requests about it go', () => {
+test('an app is in its own bucket, where its database is, and what workspaces have of it too', () => {
   assert.equal(bucketOfSubject({ kind: 'app', id: 'notes' }), bucketOf('notes'));
-  assert.equal(bucketOfSubject({ kind: 'workspace', id: 'Draft-1' }), bucketOfWorkspace('Draft-1'));
-  assert.notEqual(bucketOfSubject({ kind: 'repository' }), bucketOf('repository'));
+  assert.equal(bucketOfSubject({ kind: 'workspace', id: 'Draft-1~notes' }), bucketOf('notes'));
 });
 
 test('paths are found wherever the apps and the git store of a node are, through a folder that is a link too', async (t) => {

@@ -1,17 +1,17 @@
 /**
- * Says what each path of a data directory belongs to in a cluster: to an app, to a workspace, to the git store's repository, or to the
- * node alone (specification, "Files in the cluster"). Paths are those of a usual data directory, with `/`: `apps/…`, `code-store/…`.
+ * Says what each path of a data directory belongs to in a cluster: to an app, to a part of a workspace, or to the node alone (specification, "Files in the cluster"). Paths are those of a usual data directory, with `/`: `apps/…`, `code-store/…`.
  */
 import { realpath } from 'node:fs/promises';
 import { dirname, join, relative, resolve, sep } from 'node:path';
-import { bucketOf, bucketOfWorkspace } from '../../protocol/buckets.ts';
+import { bucketOf, bucketOfPart } from '../../protocol/buckets.ts';
+import { parseWorkspacePart, workspacePart } from '../../protocol/ids.ts';
 import { parseTrashed } from '../apps/trash.ts';
 import { readWorkspace } from '../authoring/workspace-records.ts';
 import { isMissing, namesIn } from '../files/atomic-file.ts';
 import type { Layout } from '../layout.ts';
 
-/** What is stored and fetched as a whole. The repository holds the history of all apps, so it is one for itself. */
-export type Subject = { readonly kind: 'app' | 'workspace'; readonly id: string } | { readonly kind: 'repository' };
+/** What is stored and fetched as a whole. The id of kind `workspace` is that of a part, `<workspace>~<app>`. */
+export type Subject = { readonly kind: 'app' | 'workspace'; readonly id: string };
 
 /** Whose a path is; or why no other node gets it. */
 export type Belonging = { readonly subject: Subject } | { readonly leftOut: LeftOut };
@@ -20,7 +20,9 @@ export type Belonging = { readonly subject: Subject } | { readonly leftOut: Left
 export const LEFT_OUT = {
   database: 'the log of pages has it',
   key: 'it opens what the database holds, and the database must not open it itself: the operator gives each node the same keys',
-  directory: 'the tables of the cluster say which apps there are, and where',
+  directory: 'the tables of the cluster say which apps and workspaces there are',
+  code: 'the tables of the cluster have the objects and names of the repository',
+  whole: 'a gateway of its own has the workspace in one piece, and each node of a cluster its parts',
   node: 'it tells of this node, or of a process on it',
   derived: 'it is made anew from what is shared',
   log: 'lines tell what happened on this node',
@@ -29,23 +31,22 @@ export const LEFT_OUT = {
 } as const;
 export type LeftOut = keyof typeof LEFT_OUT;
 
-/** Of the repository, which has no id. */
-const REPOSITORY = '_code';
 /** What hides the folders of a workspace that wait to replace others, or to be replaced. */
 const REPLACING = /^code-store\/worktrees\/sessions\/\.[0-9a-f-]{36}(?:\/|$)/;
 const UUID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
 const APP = '([a-z0-9][a-z0-9_-]{0,62})';
 const WORKSPACE = '([A-Za-z0-9][A-Za-z0-9_-]{0,63})';
+const PART = `(${WORKSPACE.slice(1, -1)}~${APP.slice(1, -1)})`;
 /** The path itself, or what is below it. */
 const END = '(?:/.*)?$';
 
 const app = (id: string): Belonging => ({ subject: { kind: 'app', id } });
-const workspace = (id: string): Belonging => ({ subject: { kind: 'workspace', id } });
-const repository = (): Belonging => ({ subject: { kind: 'repository' } });
+const part = (id: string): Belonging => ({ subject: { kind: 'workspace', id } });
+const draft = (id: string, app: string): Belonging => part(workspacePart(id, app));
 const leftOut = (why: LeftOut) => (): Belonging => ({ leftOut: why });
 
 /** The first that matches counts. */
-const RULES: readonly (readonly [RegExp, (id: string) => Belonging])[] = rules([
+const RULES: readonly (readonly [RegExp, (...ids: [string, string]) => Belonging])[] = rules([
   [`.*/\\.${UUID}\\.tmp$`, leftOut('unfinished')],
   [`(?:tmp|apps/_tmp)${END}`, leftOut('unfinished')],
   [`trash/\\..*`, leftOut('unfinished')],
@@ -73,25 +74,27 @@ const RULES: readonly (readonly [RegExp, (id: string) => Belonging])[] = rules([
   [`apps/_drafts/[^/]+/[^/]+/logs\\.jsonl(?:\\.1)?$`, leftOut('log')],
   [`apps/_drafts/[^/]+/[^/]+/(?:versions|prepared)${END}`, leftOut('derived')],
   [`apps/_drafts/[^/]+/[^/]+/backups${END}`, leftOut('backup')],
-  [`apps/_drafts/${WORKSPACE}(?:/[^/]+(?:/[a-z-]+\\.json|/_(?:blobs|attachments|chat)${END})?)?$`, workspace],
-  [`code-store/worktrees/sessions/${WORKSPACE}${END}`, workspace],
-  [`code-store/worktrees/sessions/\\.aside\\.${WORKSPACE}\\..*`, workspace],
+  [`apps/_drafts/${WORKSPACE}/${APP}(?:/[a-z-]+\\.json|/_(?:blobs|attachments|chat)${END})?$`, draft],
+  [`code-store/worktrees/sessions/${PART}${END}`, part],
+  [`code-store/worktrees/sessions/\\.aside\\.${PART}\\..*`, part],
   [`code-store/worktrees/sessions/\\..*`, leftOut('unfinished')],
+  [`code-store/worktrees/sessions/${WORKSPACE}${END}`, leftOut('whole')],
 
   [`code-store/conversion\\.json$`, leftOut('node')],
   [`code-store/apps\\.git/.*\\.lock$|code-store/apps\\.git/objects/(?:.*/)?tmp_[^/]*$`, leftOut('unfinished')],
-  [`code-store/apps\\.git${END}|code-store/active-main$`, repository],
+  [`code-store/apps\\.git${END}|code-store/(?:active-main|shared\\.json)$`, leftOut('code')],
 ]);
 
-function rules(list: [string, (id: string) => Belonging][]): [RegExp, (id: string) => Belonging][] {
-  return list.map(([pattern, belonging]) => [new RegExp(`^(?:${pattern})`, 's'), belonging]);
+function rules(list: [string, (...ids: [string, string]) => Belonging][]): typeof RULES {
+  return list.map(([pattern, belonging]) => [new RegExp(`^(?:${pattern})`, 's'), belonging] as const);
 }
 
 /** Null for a path that no gateway makes, such as a folder that only leads to others, or a file of another program. */
 export function belongingOf(path: string): Belonging | null {
   for (const [pattern, belonging] of RULES) {
     const match = pattern.exec(path);
-    if (match !== null) return belonging(match.slice(1).find((group) => group !== undefined) ?? '');
+    const [id = '', app = ''] = match?.slice(1).filter((group) => group !== undefined) ?? [];
+    if (match !== null) return belonging(id, app);
   }
   return null;
 }
@@ -107,30 +110,29 @@ export function belongsTo(path: string, subject: Subject): boolean {
 
 /** Tells subjects apart, in the database too. */
 export function nameOf(subject: Subject): string {
-  return subject.kind === 'repository' ? subject.kind : `${subject.kind}/${subject.id}`;
+  return `${subject.kind}/${subject.id}`;
 }
 
 /** The subject of a name. */
 export function subjectOf(name: string): Subject {
   const [kind, id = ''] = name.split('/', 2);
-  return kind === 'app' || kind === 'workspace' ? { kind, id } : { kind: 'repository' };
+  return { kind: kind === 'app' ? kind : 'workspace', id };
 }
 
 /** The bucket whose owner may store it. */
 export function bucketOfSubject(subject: Subject): number {
-  if (subject.kind === 'workspace') return bucketOfWorkspace(subject.id);
-  return bucketOf(subject.kind === 'repository' ? REPOSITORY : subject.id);
+  return subject.kind === 'workspace' ? bucketOfPart(subject.id) : bucketOf(subject.id);
 }
 
 /** The uppermost paths of a subject: those that can be there. The code that versions link to is found with the links. */
 export async function rootsOf(layout: Layout, subject: Subject): Promise<string[]> {
-  if (subject.kind === 'repository') return ['code-store/apps.git', 'code-store/active-main'];
   const { id } = subject;
   if (subject.kind === 'app') {
     const trashed = (await namesIn(layout.trashDir)).filter((name) => parseTrashed(name)?.app === id);
     return [`apps/${id}`, `journal/${id}.json`, ...trashed.map((name) => `trash/${name}`)];
   }
-  const roots = [`apps/_drafts/${id}`, `code-store/worktrees/sessions/${id}`];
+  const { workspace = '', app = '' } = parseWorkspacePart(id) ?? {};
+  const roots = [`apps/_drafts/${workspace}/${app}`, `code-store/worktrees/sessions/${id}`];
   if (layout.codeStore === null) return roots;
   const aside = (await namesIn(layout.codeStore.workspacesDir)).filter((name) => name.startsWith(`.aside.${id}.`));
   const record = await readWorkspace(layout.codeStore.workspace(id)).catch(() => null);

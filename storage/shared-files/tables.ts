@@ -218,13 +218,14 @@ export function differenceOf(
 }
 
 /** Rows of pieces, from five parameters: bytes, then by piece its hash, number, first byte (from 1) and size. */
-const PIECES = (first: number): string => {
+export const PIECES = (first: number): string => {
   const at = (n: number, type: string): string => `$${first + n}::${type}`;
   return `SELECT decode(c.hash, 'hex'), c.piece, substring(${at(0, 'bytea')} FROM c.start FOR c.size)
     FROM unnest(${at(1, 'text[]')}, ${at(2, 'integer[]')}, ${at(3, 'integer[]')}, ${at(4, 'integer[]')}) AS c (hash, piece, start, size)`;
 };
 
-function valuesOf({ hashes, numbers, sizes, bytes }: Pieces): unknown[] {
+/** Those parameters. */
+export function valuesOf({ hashes, numbers, sizes, bytes }: Pieces): unknown[] {
   let start = 1;
   const starts = sizes.map((size) => {
     start += size;

@@ -10,7 +10,7 @@ import type { NewWebhook } from '../../protocol/automations/automation.ts';
 import { type ErrorBody, type InputIssue, SvcError } from '../../protocol/errors.ts';
 import { isAppId } from '../../protocol/ids.ts';
 import type { Deployments } from '../deployments/deploy.ts';
-import type { Git } from '../deployments/store/git-store.ts';
+import type { Git } from '../deployments/store/git-operations.ts';
 
 type CodeTransferOptions = {
   git: Git;

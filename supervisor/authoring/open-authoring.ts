@@ -2,11 +2,12 @@
 
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
+import { draftKey } from '../../protocol/ids.ts';
 import type { Registry } from '../../storage/apps/registry.ts';
 import type { Layout } from '../../storage/layout.ts';
 import type { Config } from '../config.ts';
 import type { Deployments } from '../deployments/deploy.ts';
-import { gitOn } from '../deployments/store/git-store.ts';
+import type { RepositoryAccess } from '../deployments/store/git-store.ts';
 import type { Apps } from '../dispatch/apps.ts';
 import type { DraftsOptions } from '../drafts/draft.ts';
 import { Drafts } from '../drafts/drafts.ts';
@@ -16,6 +17,7 @@ import { Authoring } from './authoring.ts';
 import { CodeTransfer } from './code-transfer.ts';
 import { DraftTests, type DraftTestsOptions } from './draft-tests.ts';
 import { Templates } from './templates.ts';
+import type { SharedWorkspaces } from './workspace-folders.ts';
 import { Workspaces } from './workspaces.ts';
 
 type AuthoringParts = {
@@ -25,6 +27,10 @@ type AuthoringParts = {
   deployments: Deployments;
   apps: Apps;
   jobs: Jobs;
+  /** Null on the tarball backend. */
+  repository: RepositoryAccess | null;
+  /** Null for a gateway of its own. */
+  shared: SharedWorkspaces | null;
 } & Omit<DraftsOptions, 'source' | 'jobs'> &
   Omit<DraftTestsOptions, 'workspaces'>;
 
@@ -48,11 +54,13 @@ export function openTemplates({ layout, config, log }: { layout: Layout; config:
 }
 
 export function openAuthoring(parts: AuthoringParts, templates: Templates): GitStoreServices {
-  const { layout, config, registry, deployments, apps, jobs, log } = parts;
+  const { layout, config, registry, deployments, apps, jobs, log, repository, shared } = parts;
   const store = layout.codeStore;
-  if (store === null) return null;
-  const git = gitOn(jobs, store.repository);
-  const workspaces = new Workspaces({ store, git, author: config.commitAuthor, jobs, registry, deployments, log });
+  if (store === null || repository === null) return null;
+  const { git } = repository;
+  const draftsOf = (workspace: string, app: string) => layout.app(draftKey(workspace, app)).dir;
+  const author = config.commitAuthor;
+  const workspaces = new Workspaces({ store, git, shared, draftsOf, author, jobs, registry, deployments, log });
   const drafts = new Drafts({ ...parts, source: workspaces });
   const authoring = new Authoring({ workspaces, templates, jobs, registry, apps });
   const code = new CodeTransfer({ git, deployments, tmpDir: layout.tmpDir, log });

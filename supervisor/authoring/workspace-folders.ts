@@ -2,13 +2,16 @@
 import { rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { Logger } from 'pino';
+import { bucketOfPart } from '../../protocol/buckets.ts';
 import { SvcError } from '../../protocol/errors.ts';
-import { checkAppId, isChosenId, unknownWorkspace } from '../../protocol/ids.ts';
+import { checkAppId, isChosenId, unknownWorkspace, workspacePart } from '../../protocol/ids.ts';
 import type { UpdateAppResult } from '../../protocol/wire/git-jobs.ts';
 import { type Registry, unknownApp } from '../../storage/apps/registry.ts';
 import {
+  createWorkspace,
   fingerprint,
   isReplacementThere,
+  listWorkspaces,
   readWorkspace,
   replaceFolder,
   stagingFolder,
@@ -16,15 +19,26 @@ import {
   type WorkspaceRecord,
   writeWorkspace,
 } from '../../storage/authoring/workspace-records.ts';
+import type { WorkspaceDirectory } from '../../storage/cluster/workspace-directory.ts';
 import { isFolder } from '../../storage/files/atomic-file.ts';
-import type { CodeStorePaths } from '../../storage/layout.ts';
+import type { CodeStorePaths, WorkspacePaths } from '../../storage/layout.ts';
 import type { PublishedFiles, WorkspaceCopy } from '../deployments/change.ts';
-import type { Git } from '../deployments/store/git-store.ts';
+import type { Git } from '../deployments/store/git-operations.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import { SerialByKey } from '../serial.ts';
 
+/** What nodes of a cluster have in common of workspaces. */
+export type SharedWorkspaces = {
+  directory: WorkspaceDirectory;
+  /** Resolves when the others would find the files of a part, or find none any more. Both reject with `STORAGE_UNAVAILABLE`. */
+  store(part: string): Promise<void>;
+  remove(part: string): Promise<void>;
+};
+
 export type WorkspaceFoldersOptions = {
   store: CodeStorePaths;
+  /** Null for a gateway of its own. */
+  shared: SharedWorkspaces | null;
   git: Git;
   jobs: Jobs;
   registry: Registry;
@@ -39,6 +53,8 @@ export class WorkspaceFolders {
   readonly #options: WorkspaceFoldersOptions;
   /** The records, by workspace. */
   readonly #serial = new SerialByKey();
+  /** In a cluster: what is here. */
+  #parts: Promise<Map<string, number>> | null = null;
   /** Changes that could not be written to a workspace's record, by `<workspace>/<app>`. */
   readonly #unwritten = new Map<string, WorkspaceApp>();
 
@@ -49,13 +65,13 @@ export class WorkspaceFolders {
   /** Its folder, taken from `main` when it is not there. */
   async checkedOut(id: string, app: string): Promise<string> {
     const { store, git } = this.#options;
-    const workspace = store.workspace(id);
-    const record = await this.record(id);
+    const workspace = this.pathsOf(id, app);
     checkAppId(app);
+    const record = await this.record(id, app);
     const known = record.apps[app];
     // Only when the disk refused it: the start ends everything else.
     if (known?.from !== undefined && (await isReplacementThere(store, known.from)))
-      await replaceFolder(store, [id, app], join(store.workspacesDir, known.from));
+      await replaceFolder(store, [this.folderOf(id, app), app], join(store.workspacesDir, known.from));
     // The folder of one that was taken may have been removed by hand.
     if (known !== undefined && (await isFolder(workspace.app(app)))) return workspace.app(app);
     // Before the files: when the app is removed meanwhile, they are those of an app that is gone.
@@ -76,7 +92,7 @@ export class WorkspaceFolders {
   /** The app as its publication uses it. */
   async copyOf(id: string, app: string): Promise<WorkspaceCopy> {
     await this.checkedOut(id, app);
-    return { id, folder: this.#options.store.workspace(id).app(app), base: await this.baseOf(id, app) };
+    return { id, folder: this.pathsOf(id, app).app(app), base: await this.baseOf(id, app) };
   }
 
   /**
@@ -84,9 +100,9 @@ export class WorkspaceFolders {
    * another try. Never rejects.
    */
   async follow(id: string, app: string, { commit, files, same }: PublishedFiles): Promise<boolean> {
-    const { store, git, jobs, log } = this.#options;
+    const { git, jobs, log, shared } = this.#options;
     const entry = { base: commit, ...this.#live(app) };
-    const folder = store.workspace(id).app(app);
+    const folder = this.pathsOf(id, app).app(app);
     try {
       const { said } = await this.#entry(id, app);
       // The author's next change must not be in conflict with this one.
@@ -104,6 +120,7 @@ export class WorkspaceFolders {
         };
         await this.replace(id, app, checkout, commit);
       }
+      await shared?.directory.published(id, commit);
       await git('branch', { name: branchOf(id), to: commit });
       return true;
     } catch (error) {
@@ -143,7 +160,7 @@ export class WorkspaceFolders {
 
   /** The record of an app in the workspace. Rejects with `UNKNOWN_SESSION`. */
   async #entry(id: string, app: string): Promise<WorkspaceApp> {
-    const record = await this.record(id);
+    const record = await this.record(id, app);
     return this.#unwritten.get(`${id}/${app}`) ?? record.apps[app] ?? { base: null };
   }
 
@@ -166,9 +183,10 @@ export class WorkspaceFolders {
     });
   }
 
-  /** The workspace is closed. */
-  forget(id: string): void {
-    for (const key of this.#unwritten.keys()) if (key.startsWith(`${id}/`)) this.#unwritten.delete(key);
+  /** The workspace is closed, or another node has its part of the app. */
+  forget(id: string, app: string | null = null): void {
+    for (const key of this.#unwritten.keys())
+      if (app === null ? key.startsWith(`${id}/`) : key === `${id}/${app}`) this.#unwritten.delete(key);
   }
 
   /**
@@ -192,7 +210,7 @@ export class WorkspaceFolders {
       const before = await this.#remember(id, app, { ...entry, ...(same ? {} : { from: basename(staged) }) }, head);
       if (!same) await this.#put(id, app, staged, before);
     } catch (error) {
-      const { apps = {} } = (await readWorkspace(store.workspace(id)).catch(() => null)) ?? {};
+      const { apps = {} } = (await readWorkspace(this.pathsOf(id, app)).catch(() => null)) ?? {};
       // As long as the record names it, it is the app's.
       if (apps[app]?.from !== basename(staged)) await rm(staged, { recursive: true, force: true });
       throw error;
@@ -203,7 +221,7 @@ export class WorkspaceFolders {
 
   async #put(id: string, app: string, staged: string, before: WorkspaceRecord): Promise<void> {
     try {
-      await replaceFolder(this.#options.store, [id, app], staged);
+      await replaceFolder(this.#options.store, [this.folderOf(id, app), app], staged);
     } catch (error) {
       await this.#remember(id, app, before.apps[app], before.base);
       throw error;
@@ -213,9 +231,9 @@ export class WorkspaceFolders {
   /** One record is written at a time. Returns the previous record; without `entry` the app is removed from it. */
   async #remember(id: string, app: string, entry: WorkspaceApp | undefined, head?: string): Promise<WorkspaceRecord> {
     return this.#serial.run(id, async () => {
-      const record = await this.record(id);
+      const record = await this.record(id, app);
       const { [app]: _, ...others } = record.apps;
-      await writeWorkspace(this.#options.store.workspace(id), {
+      await writeWorkspace(this.pathsOf(id, app), {
         ...record,
         base: head ?? record.base,
         apps: { ...others, ...(entry === undefined ? {} : { [app]: entry }) },
@@ -225,27 +243,65 @@ export class WorkspaceFolders {
     });
   }
 
+  /** The name of the folder that has what the workspace has of an app: in a cluster a part, else that of the workspace. */
+  folderOf(id: string, app: string): string {
+    return this.#options.shared === null ? id : workspacePart(id, app);
+  }
+
+  pathsOf(id: string, app: string): WorkspacePaths {
+    return this.#options.store.workspace(this.folderOf(id, app));
+  }
+
   /** Rejects with `UNKNOWN_SESSION`, `SESSION_DAMAGED`. */
   async rename(id: string, name: string): Promise<void> {
+    const { shared } = this.#options;
+    if (shared !== null) return demand(id, await shared.directory.rename(id, name));
     await this.#serial.run(id, async () => {
-      await writeWorkspace(this.#options.store.workspace(id), { ...(await this.record(id)), name });
+      await writeWorkspace(this.pathsOf(id, ''), { ...(await this.record(id)), name });
     });
   }
 
   /** An unfinished workspace is one that stays. Rejects with `UNKNOWN_SESSION`. */
   async keep(id: string): Promise<void> {
+    const { shared } = this.#options;
+    if (shared !== null) return demand(id, await shared.directory.keep(id));
     await this.#serial.run(id, async () => {
       const { unfinished, ...record } = await this.record(id);
-      if (unfinished) await writeWorkspace(this.#options.store.workspace(id), record);
+      if (unfinished) await writeWorkspace(this.pathsOf(id, ''), record);
     });
   }
 
-  /** Rejects with `UNKNOWN_SESSION`, `SESSION_DAMAGED`. */
-  async record(id: string): Promise<WorkspaceRecord> {
-    const record = isChosenId(id) ? await readWorkspace(this.#options.store.workspace(id)) : null;
+  /** In a cluster what it has of the app, which begins here where the workspace is open. Rejects with `UNKNOWN_SESSION`, `SESSION_DAMAGED`. */
+  async record(id: string, app = ''): Promise<WorkspaceRecord> {
+    const record = isChosenId(id)
+      ? ((await readWorkspace(this.pathsOf(id, app))) ?? (await this.#begin(id, app)))
+      : null;
     if (record === null) throw unknownWorkspace(id);
     return record;
   }
+
+  /** In a cluster: the parts that are here, whoever owns their apps, and their buckets. */
+  parts(): Promise<Map<string, number>> {
+    this.#parts ??= listWorkspaces(this.#options.store).then(
+      (found) => new Map(found.map((part) => [part, bucketOfPart(part)])),
+    );
+    return this.#parts;
+  }
+
+  async #begin(id: string, app: string): Promise<WorkspaceRecord | null> {
+    const { shared, store } = this.#options;
+    const known = await shared?.directory.find(id);
+    if (known === undefined || known === null) return null;
+    const { base, createdAt } = known;
+    const part = this.folderOf(id, app);
+    (await this.parts()).set(part, bucketOfPart(part));
+    await createWorkspace(store, part, { createdAt, base, apps: {} });
+    return readWorkspace(this.pathsOf(id, app));
+  }
+}
+
+function demand(id: string, isOpen: boolean): void {
+  if (!isOpen) throw unknownWorkspace(id);
 }
 
 /** Below it each workspace has a branch. */

@@ -22,7 +22,7 @@ import { standIn } from '../../testing/stand-in.ts';
 import { git as operations, runGit } from '../../workers/jobs/git/operations.ts';
 import { workspaceFiles } from '../../workers/jobs/workspace-files-job.ts';
 import type { FollowWorkspace, PublishedFiles } from '../deployments/change.ts';
-import type { Git } from '../deployments/store/git-store.ts';
+import type { Git } from '../deployments/store/git-operations.ts';
 import { Workspaces } from './workspaces.ts';
 
 const author = { name: 'svc', email: 'svc@localhost' };
@@ -63,6 +63,8 @@ before(async () => {
   workspaces = new Workspaces({
     store,
     git,
+    shared: null,
+    draftsOf: (workspace, app) => join(store.dir, workspace, app),
     author,
     jobs: standIn({
       workspaceFiles: <W extends WorkspaceFilesJob['work']>(job: WorkspaceFilesJob & { work: W }) => {

@@ -1,6 +1,7 @@
 /**
  * Opens, edits, publishes and closes draft workspaces: each has its own copy of the apps that it changes, as plain files
- * (specification, "Workspaces"). Operations on one app in one workspace run one after the other.
+ * (specification, "Workspaces"). Operations on one app in one workspace run one after the other. In a cluster each node has the parts
+ * of workspaces whose apps it owns.
  */
 import { randomBytes } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
@@ -8,8 +9,10 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { setTimeout as wait } from 'node:timers/promises';
+import { bucketOfPart } from '../../protocol/buckets.ts';
 import { type InputIssue, movedError, SvcError } from '../../protocol/errors.ts';
-import { checkAppId, isChosenId, unknownWorkspace, versionNumber } from '../../protocol/ids.ts';
+import { checkAppId, isChosenId, parseWorkspacePart, unknownWorkspace, versionNumber } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { WORKSPACE_DIFF, WORKSPACE_ROW } from '../../protocol/routes/authoring/workspaces-rows.ts';
 import type { Of } from '../../protocol/shapes/schema.ts';
@@ -28,6 +31,7 @@ import {
   sweepWorkspaces,
   touchedAt,
 } from '../../storage/authoring/workspace-records.ts';
+import type { WorkspaceWithApps } from '../../storage/cluster/workspace-directory.ts';
 import { HEADS, Refs } from '../../storage/git/refs.ts';
 import type { CodeStorePaths } from '../../storage/layout.ts';
 import type { FollowWorkspace } from '../deployments/change.ts';
@@ -35,13 +39,24 @@ import type { Deployments, PublishOptions } from '../deployments/deploy.ts';
 import type { PublishResult } from '../deployments/deployed.ts';
 import { unknownVersion } from '../deployments/store/code-store.ts';
 import { SerialByKey, UnderWay } from '../serial.ts';
-import { BRANCHES, branchOf, WorkspaceFolders, type WorkspaceFoldersOptions } from './workspace-folders.ts';
+import {
+  BRANCHES,
+  branchOf,
+  type SharedWorkspaces,
+  WorkspaceFolders,
+  type WorkspaceFoldersOptions,
+} from './workspace-folders.ts';
 
 type WorkspacesOptions = WorkspaceFoldersOptions & {
+  /** The folder of the draft of an app. */
+  draftsOf(workspace: string, app: string): string;
   author: GitAuthor;
   deployments: Deployments;
   now?(): number;
 };
+
+/** How often it is looked whether the other nodes have taken away what they had of a closed workspace. */
+const CLOSED_LOOKS = 30;
 
 /** Names of workspaces that were opened without one, by their number. */
 const UNNAMED = /^Draft (\d{1,9})$/;
@@ -69,15 +84,28 @@ export class Workspaces {
   readonly #underWay = new UnderWay();
   /** Workspaces that accept no new operation. */
   readonly #closing = new Set<string>();
-  /** The same, for those that another node has, gets or gives. */
+  /** The same, for those that another node has, gets or gives. In a cluster these are parts. */
   readonly #away = new Set<string>();
+  readonly #sweeping: NodeJS.Timeout | undefined;
+  #swept: Promise<void> = Promise.resolve();
 
   constructor(options: WorkspacesOptions) {
     this.#options = { now: Date.now, ...options };
     this.#folders = new WorkspaceFolders(options);
+    const { shared } = options;
+    if (shared === null) return;
+    this.#sweeping = setInterval(() => {
+      this.#swept = this.#swept.then(() => this.#sweepClosed(shared));
+    }, LIMITS.workspacesClosedPollMs).unref();
   }
 
-  /** All that are here, whether they are served or not. */
+  /** The gateway stops. */
+  async stop(): Promise<void> {
+    clearInterval(this.#sweeping);
+    await this.#swept;
+  }
+
+  /** All that are here, whether they are served or not: in a cluster parts. */
   found(): Promise<string[]> {
     return listWorkspaces(this.#options.store);
   }
@@ -87,13 +115,19 @@ export class Workspaces {
    * of the repository.
    */
   async arrive(ids: readonly string[]): Promise<void> {
-    const { store, deployments } = this.#options;
+    const { store, deployments, shared } = this.#options;
     this.refuse(ids);
+    if (shared !== null) for (const id of ids) (await this.#folders.parts()).set(id, bucketOfPart(id));
     await sweepWorkspaces(store, ids);
-    const follow: FollowWorkspace = (id, app, published) => this.#folders.follow(id, app, published);
+    const follow: FollowWorkspace = async (id, app, published) => {
+      const isDone = await this.#folders.follow(id, app, published);
+      await this.share(id, app).catch(() => {}); // another owner follows again
+      return isDone;
+    };
     deployments.followWorkspaces(follow);
     await deployments.catchUp(async (id, app, work) => {
-      if (ids.includes(id) || !this.#away.has(id)) await this.#serial.run(`${id}/${app}`, work);
+      const folder = this.#folders.folderOf(id, app);
+      if (ids.includes(folder) || !this.#away.has(folder)) await this.#serial.run(`${id}/${app}`, work);
     }, follow);
   }
 
@@ -104,8 +138,9 @@ export class Workspaces {
 
   /** What is here at the start is served: removes what nobody finishes any more, and repairs the branches. Logs errors of the repository. */
   async tidy(): Promise<void> {
-    const { store, git, log } = this.#options;
+    const { store, git, log, shared } = this.#options;
     await sweepUnfinished(store);
+    if (shared !== null) return;
     const branches: Record<string, string> = {};
     for (const id of await listWorkspaces(store)) {
       try {
@@ -130,13 +165,39 @@ export class Workspaces {
 
   /** Resolves when no operation on the workspace is under way; it was refused. */
   async release(id: string): Promise<void> {
-    await this.#underWay.settled(id);
-    this.#folders.forget(id);
+    const { workspace, app } = parseWorkspacePart(id) ?? { workspace: id, app: null };
+    await this.#underWay.settled(workspace);
+    this.#folders.forget(workspace, app);
   }
 
-  /** `STORAGE_UNAVAILABLE` for a workspace that takes no operations here; null for others. */
-  refusalOf(id: string): SvcError | null {
-    return this.#away.has(id) ? movedError() : null;
+  /** `STORAGE_UNAVAILABLE` for a workspace that takes no operations on the app here; null for others. */
+  refusalOf(id: string, app: string): SvcError | null {
+    return this.#away.has(this.#folders.folderOf(id, app)) ? movedError() : null;
+  }
+
+  /** In a cluster: resolves when the other nodes would find what the workspace has of the app. Rejects with `STORAGE_UNAVAILABLE`. */
+  async share(id: string, app: string): Promise<void> {
+    await this.#options.shared?.store(this.#folders.folderOf(id, app));
+  }
+
+  /** In a cluster: the parts in a bucket that are here, whoever owns it. */
+  async partsIn(bucket: number): Promise<string[]> {
+    return [...(await this.#folders.parts())].flatMap(([part, its]) => (its === bucket ? part : []));
+  }
+
+  /** In a cluster, once a bucket came: takes away parts that nobody has any more; `there` are those that came. */
+  async clear(bucket: number, there: readonly string[]): Promise<void> {
+    for (const part of await this.partsIn(bucket)) {
+      if (there.includes(part)) continue;
+      const { workspace = '', app = '' } = parseWorkspacePart(part) ?? {};
+      await this.#removeFolder(part);
+      await rm(this.#options.draftsOf(workspace, app), { recursive: true, force: true });
+    }
+  }
+
+  async #removeFolder(folder: string): Promise<void> {
+    if (await isWorkspace(this.#options.store, folder)) await removeWorkspace(this.#options.store, folder);
+    (await this.#folders.parts()).delete(folder);
   }
 
   /** Called after an app's files were changed through these methods. */
@@ -170,18 +231,27 @@ export class Workspaces {
         { path: 'sessionId' },
       );
     }
-    const { store, git, now } = this.#options;
+    const { store, git, now, shared } = this.#options;
     this.#demandHere(id);
-    if ((await this.#here()).length >= LIMITS.workspaces) {
+    if ((await this.#ids()).length >= LIMITS.workspaces) {
       throw new SvcError('CONFLICT', `There are already ${LIMITS.workspaces} workspaces; delete unused ones.`);
     }
     const base = await this.#main();
-    if (this.#closing.has(id))
-      throw new SvcError('CONFLICT', `The workspace "${id}" is being closed; try again.`, { path: 'sessionId' });
+    const closing = () =>
+      new SvcError('CONFLICT', `The workspace "${id}" is being closed; try again.`, { path: 'sessionId' });
+    if (this.#closing.has(id)) throw closing();
     const more = unfinished ? { unfinished } : {};
+    const make = async (called: string | undefined): Promise<boolean> => {
+      if (shared === null) {
+        const record = { createdAt: now(), base, ...(called === undefined ? {} : { name: called }), apps: {}, ...more };
+        return createWorkspace(store, id, record);
+      }
+      const added = await shared.directory.add({ id, name: called ?? null, base, createdAt: now(), unfinished });
+      if (added === 'closing') throw closing();
+      return added === 'added';
+    };
     const open = async (called: string | undefined): Promise<string> => {
-      const record = { createdAt: now(), base, ...(called === undefined ? {} : { name: called }), apps: {}, ...more };
-      if (await createWorkspace(store, id, record)) return called ?? id;
+      if (await make(called)) return called ?? id;
       throw new SvcError('CONFLICT', `A workspace "${id}" already exists.`, { path: 'sessionId' });
     };
     // One after the other, so that no two get the same number.
@@ -190,7 +260,8 @@ export class Workspaces {
     try {
       await git('branch', { name: branchOf(id), to: base });
     } catch (error) {
-      await removeWorkspace(store, id);
+      if (shared === null) await removeWorkspace(store, id);
+      else await shared.directory.close(id);
       throw error;
     }
     return { sessionId: id, name: shown, base };
@@ -199,10 +270,7 @@ export class Workspaces {
   /** Of the open ones with a number the largest, and one more. */
   async #nextName(): Promise<string> {
     let last = 0;
-    for (const id of await this.#here()) {
-      const record = await this.#folders.record(id).catch(() => null);
-      last = Math.max(last, Number(UNNAMED.exec(record?.name ?? '')?.[1] ?? 0));
-    }
+    for (const { name } of await this.list()) last = Math.max(last, Number(UNNAMED.exec(name)?.[1] ?? 0));
     return `Draft ${last + 1}`;
   }
 
@@ -234,9 +302,9 @@ export class Workspaces {
 
   /** The open ones, newest first; those whose record is damaged say so. */
   async list(): Promise<WorkspaceRow[]> {
-    const { log } = this.#options;
-    const rows: WorkspaceRow[] = [];
-    for (const sessionId of await this.#here()) {
+    const { log, shared } = this.#options;
+    const rows: WorkspaceRow[] = (await shared?.directory.all())?.map(rowOf) ?? [];
+    for (const sessionId of shared === null ? await this.#ids() : []) {
       try {
         rows.push(await this.#row(sessionId));
       } catch (error) {
@@ -270,14 +338,14 @@ export class Workspaces {
 
   /** With its drafts. What is under way in it ends first. Rejects with `UNKNOWN_SESSION`. */
   async remove(id: string): Promise<void> {
-    const { store, git, log } = this.#options;
+    const { git, log, shared } = this.#options;
     if (!(await this.has(id)) || this.#closing.has(id)) throw unknownWorkspace(id);
     this.#closing.add(id);
     try {
-      await this.#underWay.settled(id);
-      await removeWorkspace(store, id);
-      this.#folders.forget(id);
-      for (const listener of this.#closedListeners) await listener(id);
+      if (shared !== null && !(await shared.directory.close(id))) throw unknownWorkspace(id);
+      await this.#takeAway(id);
+      for (let waits = 0; shared !== null && waits < CLOSED_LOOKS && (await shared.directory.hasParts(id)); waits++)
+        await wait(LIMITS.workspacesClosedPollMs / 10);
       // It is closed even if its name stays, which the next workspace of this id takes over.
       await git('branch', { name: branchOf(id), to: null }).catch((error: unknown) => {
         log.warn({ workspace: id, err: error }, 'The branch of a closed workspace could not be removed.');
@@ -287,15 +355,52 @@ export class Workspaces {
     }
   }
 
+  /** Takes away what is here of a workspace that is closed. */
+  async #takeAway(id: string): Promise<void> {
+    const { shared } = this.#options;
+    await this.#underWay.settled(id);
+    const folders = shared === null ? [id] : await this.#partsOf(id);
+    for (const folder of folders) await this.#removeFolder(folder);
+    this.#folders.forget(id);
+    for (const listener of this.#closedListeners) await listener(id);
+    for (const folder of folders) if (!this.#away.has(folder)) await shared?.remove(folder);
+  }
+
+  async #partsOf(id: string): Promise<string[]> {
+    return [...(await this.#folders.parts()).keys()].filter((part) => parseWorkspacePart(part)?.workspace === id);
+  }
+
+  /** What is closed at any node is here no more. */
+  async #sweepClosed({ directory }: SharedWorkspaces): Promise<void> {
+    try {
+      for (const id of await directory.closed()) {
+        if (this.#closing.has(id) || (await this.#partsOf(id)).every((part) => this.#away.has(part))) continue;
+        this.#closing.add(id);
+        await this.#takeAway(id).finally(() => this.#closing.delete(id));
+      }
+    } catch (error) {
+      // The next look does it.
+      this.#options.log.warn({ err: error }, 'What was closed of workspaces could not be taken away yet.');
+    }
+  }
+
   /** Rejects with `STORAGE_UNAVAILABLE` while another node has it. */
   async has(id: string): Promise<boolean> {
     this.#demandHere(id);
-    return !this.#closing.has(id) && (await isWorkspace(this.#options.store, id));
+    const { store, shared } = this.#options;
+    if (this.#closing.has(id)) return false;
+    return shared === null ? isWorkspace(store, id) : (await shared.directory.find(id)) !== null;
   }
 
   /** The apps that were taken into the workspace, sorted. Rejects with `UNKNOWN_SESSION`. */
   async apps(id: string): Promise<string[]> {
     this.#demandHere(id);
+    const { shared } = this.#options;
+    if (shared !== null) {
+      const [row] = await shared.directory.all(id);
+      if (row === undefined) throw unknownWorkspace(id);
+      return row.apps;
+    }
     return Object.keys((await this.#folders.record(id)).apps).sort();
   }
 
@@ -307,12 +412,12 @@ export class Workspaces {
   /** Where the app's files are, taken into the workspace on first use. Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`. */
   async folder(id: string, app: string): Promise<string> {
     await this.#exclusively(id, app, () => this.#folders.checkedOut(id, app));
-    return this.#options.store.workspace(id).app(app);
+    return this.pathOf(id, app);
   }
 
   /** Where an app that was taken into the workspace is, for a look that does not wait for what is done to it. */
   pathOf(id: string, app: string): string {
-    return this.#options.store.workspace(id).app(app);
+    return this.#folders.pathsOf(id, app).app(app);
   }
 
   async files(id: string, app: string): Promise<GitFile[]> {
@@ -339,8 +444,9 @@ export class Workspaces {
   async putFiles(id: string, app: string, body: Readable, received: () => void): Promise<GitFile[]> {
     // It may fail before it is read, and an error without a listener would end the process.
     body.on('error', () => {});
-    this.#demandHere(id);
-    await this.#folders.record(id);
+    this.#demandHere(id, app);
+    checkAppId(app);
+    await this.#folders.record(id, app);
     const { store, jobs } = this.#options;
     return withUpload(store, body, (archive, unpackTo) => {
       received();
@@ -357,18 +463,20 @@ export class Workspaces {
   /** Runs `work` on the app's folder while nothing else changes it, then reports the edit. */
   async edit<T>(id: string, app: string, work: (folder: string, replace: ReplaceAutomation) => Promise<T>): Promise<T> {
     const { store } = this.#options;
+    const inFolder = this.#folders.folderOf(id, app);
     const replace: ReplaceAutomation = async (automation, fill) => {
-      if (fill === null) return removeAutomation(store, id, app, automation);
+      if (fill === null) return removeAutomation(store, inFolder, app, automation);
       const staged = await stagingFolder(store);
       try {
         await fill(staged);
-        await replaceFolder(store, [id, app, automation], staged);
+        await replaceFolder(store, [inFolder, app, automation], staged);
       } finally {
         await rm(staged, { recursive: true, force: true });
       }
     };
     const result = await this.#exclusively(id, app, async () => work(await this.#folders.checkedOut(id, app), replace));
     this.#tellEdited(id, app);
+    await this.share(id, app);
     return result;
   }
 
@@ -380,7 +488,7 @@ export class Workspaces {
     checkAppId(app);
     const { git } = this.#options;
     await this.#exclusively(id, app, async () => {
-      const record = await this.#folders.record(id);
+      const record = await this.#folders.record(id, app);
       const taken = record.apps[app] !== undefined || (await git('treeOf', { app, from: 'main' })).files !== null;
       if (taken) throw new SvcError('CONFLICT', `An app "${app}" already exists; choose another id.`, { path: 'id' });
       await this.#folders.replace(id, app, async (staged) => {
@@ -389,6 +497,7 @@ export class Workspaces {
       });
     });
     this.#tellEdited(id, app);
+    await this.share(id, app);
   }
 
   /**
@@ -398,6 +507,7 @@ export class Workspaces {
   async update(id: string, app: string): Promise<{ base: string; merged: string[]; conflicts: string[] }> {
     const { main, merged, conflicts } = await this.#exclusively(id, app, () => this.#folders.update(id, app));
     if (merged.length + conflicts.length > 0) this.#tellEdited(id, app);
+    await this.share(id, app);
     return { base: main, merged, conflicts };
   }
 
@@ -419,7 +529,7 @@ export class Workspaces {
     app: string,
     { version, folder }: { version: string; folder: string | undefined },
   ): Promise<string> {
-    return this.#exclusively(id, app, async () => {
+    const counted = await this.#exclusively(id, app, async () => {
       await this.#folders.checkedOut(id, app);
       const number = versionNumber(app, version);
       const job = { app, limit: 1, before: (number ?? 0) + 1 };
@@ -427,6 +537,8 @@ export class Workspaces {
       if (number === null || found?.number !== number) throw unknownVersion(app, version);
       return this.#folders.setBase(id, app, { version, folder, commit: found.commit });
     });
+    await this.share(id, app);
+    return counted;
   }
 
   /** The workspace's changes against `main`, in all its apps or in one. Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`. */
@@ -441,18 +553,18 @@ export class Workspaces {
   }
 
   async #compare(id: string, app: string | null): Promise<{ base: string; head: string; apps: AppDiff[] }> {
-    const { store, git } = this.#options;
+    const { git } = this.#options;
     return this.#within(id, async () => {
-      const record = await this.#folders.record(id);
+      const all = app === null ? await this.#appsHere(id) : [app];
       if (app !== null) await this.#exclusively(id, app, () => this.#folders.checkedOut(id, app));
       const base = await this.#main();
       const apps: AppDiff[] = [];
-      for (const one of app === null ? Object.keys(record.apps).sort() : [app]) {
+      for (const one of all) {
         const since = await this.#folders.baseOf(id, one);
-        const job = { app: one, since, folder: store.workspace(id).app(one), against: 'main' };
+        const job = { app: one, since, folder: this.pathOf(id, one), against: 'main' };
         apps.push({ app: one, ...(await git('diffApp', job)) });
       }
-      return { base, head: record.base, apps };
+      return { base, head: await this.#headOf(id), apps };
     });
   }
 
@@ -471,6 +583,7 @@ export class Workspaces {
       return this.#options.deployments.publish(one, { workspace, ...options });
     });
     this.#tellEdited(id, one);
+    await this.share(id, one);
     return published;
   }
 
@@ -481,42 +594,71 @@ export class Workspaces {
     return await this.#within(id, () => this.#options.deployments.review(app, copy));
   }
 
+  /** Those that are served here, sorted. */
+  async #appsHere(id: string): Promise<string[]> {
+    const apps = await this.apps(id);
+    if (this.#options.shared === null) return apps;
+    const parts = new Set(await this.#partsOf(id));
+    return apps.filter((app) => {
+      const part = this.#folders.folderOf(id, app);
+      return parts.has(part) && !this.#away.has(part);
+    });
+  }
+
+  async #headOf(id: string): Promise<string> {
+    const { shared } = this.#options;
+    const { base } = shared === null ? await this.#folders.record(id) : ((await shared.directory.find(id)) ?? {});
+    if (base === undefined) throw unknownWorkspace(id);
+    return base;
+  }
+
   async #onlyChanged(id: string): Promise<string> {
+    const taken = await this.apps(id);
+    // Other nodes may have them.
+    if (this.#options.shared !== null && taken.length > 1) throw severalApps('has', taken);
     const { apps } = await this.#compare(id, null);
     const changed = apps.filter(({ edited, files }) => edited && files.length > 0).map(({ app }) => app);
     const [only] = changed;
     if (only === undefined) throw new SvcError('NO_CHANGES', 'The workspace has no changes to publish.');
     if (changed.length === 1) return only;
-    throw new SvcError(
-      'BAD_REQUEST',
-      `The workspace changes several apps; name the one to publish: ${changed.join(', ')}.`,
-      { path: 'app' },
-    );
+    throw severalApps('changes', changed);
   }
 
   #exclusively<T>(id: string, app: string, work: () => Promise<T>): Promise<T> {
-    return this.#within(id, () => this.#serial.run(`${id}/${app}`, work));
+    return this.#within(id, () => this.#serial.run(`${id}/${app}`, work), app);
   }
 
   /** The workspace stays until the work has ended. Rejects with `UNKNOWN_SESSION` when it is being closed. */
-  async #within<T>(id: string, work: () => Promise<T>): Promise<T> {
+  async #within<T>(id: string, work: () => Promise<T>, app = ''): Promise<T> {
     if (this.#closing.has(id)) throw unknownWorkspace(id);
-    this.#demandHere(id);
+    this.#demandHere(id, app);
     return this.#underWay.run(id, work);
   }
 
-  async #here(): Promise<string[]> {
+  /** The open ones that are served: in a cluster, by any node. */
+  async #ids(): Promise<string[]> {
+    const { shared } = this.#options;
+    if (shared !== null) return (await shared.directory.all()).map(({ id }) => id);
     return (await this.found()).filter((id) => !this.#away.has(id));
   }
 
-  #demandHere(id: string): void {
-    const refusal = this.refusalOf(id);
+  #demandHere(id: string, app = ''): void {
+    const refusal = this.refusalOf(id, app);
     if (refusal !== null) throw refusal;
   }
 
   #tellEdited(id: string, app: string): void {
     for (const listener of this.#editedListeners) listener(id, app);
   }
+}
+
+function rowOf({ id, name, base, createdAt, touchedAt, apps }: WorkspaceWithApps): WorkspaceRow {
+  return { sessionId: id, name: name ?? id, base, createdAt, touchedAt, apps };
+}
+
+function severalApps(does: string, apps: string[]): SvcError {
+  const message = `The workspace ${does} several apps; name the one to publish: ${apps.join(', ')}.`;
+  return new SvcError('BAD_REQUEST', message, { path: 'app' });
 }
 
 /** A name on one line; undefined for an empty one. */

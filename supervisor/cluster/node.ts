@@ -11,11 +11,15 @@ import type { ClusterStatus } from '../../protocol/routes/operations/cluster-row
 import type { OwnedBucket } from '../../protocol/wire/frames.ts';
 import { AppDirectory, type ListedApp } from '../../storage/cluster/app-directory.ts';
 import { Database } from '../../storage/cluster/database.ts';
-import type { Layout } from '../../storage/layout.ts';
+import { SharedRepository } from '../../storage/cluster/shared-repository.ts';
+import { WorkspaceDirectory } from '../../storage/cluster/workspace-directory.ts';
+import type { CodeStorePaths, Layout } from '../../storage/layout.ts';
 import { LogNames } from '../../storage/replication/names.ts';
 import { SharedFiles } from '../../storage/shared-files/shared-files.ts';
 import { bucketOfSubject, nameOf, type Subject } from '../../storage/shared-files/subjects.ts';
+import type { SharedWorkspaces } from '../authoring/workspace-folders.ts';
 import type { Automations } from '../automations/automations.ts';
+import type { Git } from '../deployments/store/git-operations.ts';
 import type { AtOwner } from '../dispatch/at-owner.ts';
 import { type ExchangeHandler, sendError } from '../edge/edge.ts';
 import type { Places } from '../http/access/places.ts';
@@ -33,6 +37,7 @@ import { KnownApps } from './known-apps.ts';
 import { locator } from './locator.ts';
 import { Membership } from './membership.ts';
 import type { ClusterSettings } from './settings.ts';
+import { SharedGit } from './shared-git.ts';
 import { checkStart } from './start-checks.ts';
 import { clusterStatus } from './status.ts';
 
@@ -76,6 +81,7 @@ export class ClusterNode {
   /** Renewals do not wait for what is sent and fetched over these connections. */
   readonly #ofFiles: Database;
   readonly #files: SharedFiles;
+  readonly #workspaces: WorkspaceDirectory;
   readonly #membership: Membership;
   readonly #owners: Owners;
   /** What the writers may write. */
@@ -109,6 +115,7 @@ export class ClusterNode {
     this.names = new LogNames(database, epochOf);
     this.#ofFiles = new Database(settings.urls, { connections: FILE_CONNECTIONS, answerMs: LIMITS.logAnswerMs });
     this.#files = new SharedFiles(layout, this.#ofFiles);
+    this.#workspaces = new WorkspaceDirectory(this.#ofFiles);
     this.#membership = new Membership({
       directory: new Directory(database),
       node: { name, instance: run.instance, address, version },
@@ -201,7 +208,7 @@ export class ClusterNode {
 
   /** Answers with `next` what is this node's, and has others answer the rest. */
   handler(automations: Automations, next: ExchangeHandler): ExchangeHandler {
-    this.#locate = locator(automations);
+    this.#locate = locator(automations, this.#workspaces);
     this.#next = next;
     return this.#calls.handle;
   }
@@ -226,6 +233,27 @@ export class ClusterNode {
   store(subject: Subject): Promise<void> {
     // Of a bucket that is not this node's any more it is refused.
     return this.#files.store(subject, this.#writable.get(bucketOfSubject(subject)) ?? 0);
+  }
+
+  /** The copy of the repository in `paths`, on which `git` works. */
+  repository(paths: CodeStorePaths, git: Git): SharedGit {
+    const fenceOf = (app: string) => {
+      const bucket = bucketOf(app);
+      const epoch = this.#writable.get(bucket);
+      if (epoch === undefined) throw movedError();
+      return { bucket, epoch };
+    };
+    const { tmpDir } = this.#options.layout;
+    return new SharedGit({ shared: new SharedRepository(this.#ofFiles), paths, tmpDir, git, fenceOf });
+  }
+
+  get workspaces(): SharedWorkspaces {
+    const subjectOf = (part: string): Subject => ({ kind: 'workspace', id: part });
+    return {
+      directory: this.#workspaces,
+      store: (part) => this.store(subjectOf(part)),
+      remove: (part) => this.#files.remove(subjectOf(part), this.#writable.get(bucketOfSubject(subjectOf(part))) ?? 0),
+    };
   }
 
   /** Hands over what it has for up to `drainMs`, and leaves; what is left then is taken over at once. Later calls wait for the first. */

@@ -5,7 +5,7 @@ import { type Config, checkConfig } from '../config.ts';
 import { clusterSettings } from './settings.ts';
 
 const url = 'postgres://svc:secret@db.example/svc';
-const HERE = { host: '10.0.0.5', port: 8787, appsStoreRoot: null, backups: null };
+const HERE = { host: '10.0.0.5', port: 8787, backups: null };
 const ENVIRONMENT = { SECRET: 'x' };
 
 test('settings are completed: one address or several, the name of this machine, where it listens, the secret', () => {
@@ -63,7 +63,6 @@ test('a setting that is missing, or has no value here, is an error that says wha
 test('what a node cannot do is an error that says what to do instead', () => {
   const cluster = { url, secretEnv: 'SECRET' };
   const unfit: [here: Here, key: string, message: RegExp][] = [
-    [{ ...HERE, appsStoreRoot: '/srv/code' }, 'appsStoreRoot', /keeps code in the tarball store: .* --store tarball/],
     [{ ...HERE, backups: { cron: '0 3 * * *' } }, 'backups', /Back up the database of the cluster/],
   ];
   for (const [here, key, message] of unfit)

@@ -14,15 +14,10 @@ const SECRET_ENV = 'SVC_CLUSTER_SECRET';
 /** Throws `ConfigError`, which names the member that is missing and has no default here, or what no node can do. */
 export function clusterSettings(
   cluster: NonNullable<Config['cluster']>,
-  { host, port, appsStoreRoot, backups }: Pick<Config, 'host' | 'port' | 'appsStoreRoot' | 'backups'>,
+  { host, port, backups }: Pick<Config, 'host' | 'port' | 'backups'>,
   environment: NodeJS.ProcessEnv = process.env,
 ): ClusterSettings {
   const { node = nameOfMachine(), address, secretEnv = SECRET_ENV } = cluster;
-  if (appsStoreRoot !== null)
-    throw new ConfigError(
-      'A node of a cluster keeps code in the tarball store: start it with --store tarball, without "appsStoreRoot".',
-      'appsStoreRoot',
-    );
   if (backups !== null)
     throw new ConfigError(
       'A node of a cluster has some of the apps. Back up the database of the cluster, and remove "backups" from the configuration.',

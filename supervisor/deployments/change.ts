@@ -19,6 +19,8 @@ export type ChangeOptions = {
   databases: Databases;
   apps: Apps;
   claims: WebhookClaims;
+  /** In a cluster: resolves when another node would find the files of the app. Rejects with `STORAGE_UNAVAILABLE`. */
+  share(id: string): Promise<void>;
   /** For a publication from a workspace, which nobody edits meanwhile. */
   follow: FollowWorkspace;
   /** Versions kept on disk for each app; the active one always is. */

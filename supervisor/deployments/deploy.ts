@@ -225,6 +225,7 @@ export class Deployments {
     const staging = stagingFolder(layout);
     try {
       await mkdir(staging, { mode: 0o700 });
+      await store.refresh();
       const warnings = await jobs.review({
         source: { workspace: folder, base, anew: true },
         commit: store.commitOrder(null),

@@ -220,6 +220,7 @@ export class Publication {
     if (this.#order.activate && this.previous !== null) await registry.checkData(this.#id);
     if (!this.#isNew && !this.#isMove) return;
     this.#intent = await this.#intended();
+    if (this.#intent.commit !== null) await this.#options.store.share(this.#id, this.#intent.commit);
     if (this.#state === null) await clearFolder(this.#options, this.#id);
     // Undone last: until then it says what is to go.
     this.#undo.push(() => removeIntent(layout, this.#id));
@@ -275,8 +276,10 @@ export class Publication {
   }
 
   async #activate(): Promise<void> {
-    const { registry } = this.#options;
+    const { registry, share } = this.#options;
     const { activate } = this.#order;
+    // What is in the data another node must find explained.
+    if (this.#intent !== null && this.#intent.migrations !== null) await share(this.#id);
     if (this.#isMove) this.migrationsApplied = await this.#movePointer();
     if (this.#state === null) {
       if (!activate) this.#undo.push(() => registry.deregister(this.#id));
@@ -311,8 +314,10 @@ export class Publication {
   }
 
   async #settle(): Promise<void> {
-    const { store } = this.#options;
+    const { store, share } = this.#options;
     try {
+      // The names of versions are seen by all nodes: what is live must be known before.
+      if (this.#intent !== null) await share(this.#id);
       if (this.#intent !== null) await store.settle(this.#id, this.#intent);
     } catch (error) {
       // The job may have died after it made the tag, which is all that a version needs that is only stored.
@@ -352,7 +357,9 @@ export class Publication {
   }
 
   async #end(): Promise<void> {
-    if (this.#intent !== null && !this.#isOpen) await removeIntent(this.#options.layout, this.#id);
+    const { layout, share } = this.#options;
+    if (this.#intent !== null && !this.#isOpen) await removeIntent(layout, this.#id);
+    await share(this.#id);
   }
 
   #afterwards(message: string, work: () => Promise<void>): Promise<boolean> {

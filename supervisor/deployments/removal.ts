@@ -26,7 +26,7 @@ export type RestoreResult = { id: string; restored: true; activeVersion: string 
 
 /** Its data goes with it: to the trash, or at once when `purge` is set. Rejects with `UNKNOWN_APP`. */
 export async function removeApp(options: ChangeOptions, id: string, purge: boolean): Promise<void> {
-  const { registry, layout, now, apps } = options;
+  const { registry, layout, now, apps, share } = options;
   if (!registry.has(id)) throw unknownApp(id);
   const app = layout.app(id);
   // The next intention takes the place of what said so.
@@ -34,6 +34,7 @@ export async function removeApp(options: ChangeOptions, id: string, purge: boole
   await writeIntent(layout, id, { kind: 'remove', purge });
   try {
     if (!purge) await noteForTrash(options, id);
+    await share(id);
     // First of all no new call may find the app and start it again.
     await registry.deregister(id);
   } catch (error) {
@@ -97,7 +98,7 @@ export function unknownTrash(id: string): SvcError {
  * app has now; it then stays in the trash.
  */
 export async function restoreApp(options: ChangeOptions, trashed: Trashed): Promise<RestoreResult> {
-  const { registry, layout, store, apps, databases, claims, log } = options;
+  const { registry, layout, store, apps, databases, claims, log, share } = options;
   const { id, app } = trashed;
   if (registry.has(app))
     throw new SvcError('CONFLICT', `There is an app "${app}" now. Remove that one first, then restore this one.`);
@@ -105,6 +106,7 @@ export async function restoreApp(options: ChangeOptions, trashed: Trashed): Prom
   await clearFolder(options, app);
   // Until the app is registered, this says of all that follows that it did not happen.
   await writeIntent(layout, app, { kind: 'remove', purge: false });
+  await share(app);
   let endClaims = (): void => {};
   try {
     await apps.forget(app);
@@ -113,6 +115,7 @@ export async function restoreApp(options: ChangeOptions, trashed: Trashed): Prom
     const active = await readCurrent(layout.app(app));
     const activeVersion = active === null || active === 'damaged' ? null : active.activeVersion;
     if (activeVersion !== null) endClaims = await claims.claim(app, layout.app(app).version(activeVersion));
+    await share(app);
     await store.revive(app, await versionsOf(layout.app(app), app), activeVersion);
     await apps.loadRestored(app);
     await registry.register(app);

@@ -74,6 +74,7 @@ async function ingest(
   // Content whose copy on disk was edited since is stored anew: the upload is what mends it.
   const intact = await Promise.all(stored.map((version) => isIntact(app, version)));
   const known = 'archive' in source || 'folder' in source ? stored.filter((_, at) => intact[at]) : [];
+  await store.refresh();
   const { uploadedAt, note } = await originOf(options, id, stored, order);
   await mkdir(staging, { recursive: true, mode: 0o700 });
   const result = await jobs.ingest({

@@ -1,6 +1,6 @@
 /** Names what calls, streams, files, secrets, settings, chats and rights are about: a live app, or a workspace's draft of one. */
 import type { SvcError } from '../../protocol/errors.ts';
-import { appOfKey, workspaceOfKey } from '../../protocol/ids.ts';
+import { appOfKey, workspaceOfKey, workspacePart } from '../../protocol/ids.ts';
 import type { Manifest, VersionSummary } from '../../protocol/manifest.ts';
 import type { Actor } from '../tree/actor/actor.ts';
 import type { Tree } from '../tree/tree.ts';
@@ -65,13 +65,14 @@ export function callableApp(
   };
 }
 
-/** What a node gets or gives: apps by their ids, with what drafts have of their data, and workspaces. */
+/** What a node gets or gives: apps by their ids, with what drafts have of their data, and workspaces, in a cluster parts of them. */
 export type Moved = { readonly apps: readonly string[]; readonly workspaces: readonly string[] };
 
 /** Whether the app or draft of this key is one of them. */
 export function isMoved({ apps, workspaces }: Moved, key: string): boolean {
-  const workspace = workspaceOfKey(key);
-  return apps.includes(appOfKey(key)) || (workspace !== undefined && workspaces.includes(workspace));
+  const [app, workspace] = [appOfKey(key), workspaceOfKey(key)];
+  const has = (id: string): boolean => workspaces.includes(id) || workspaces.includes(workspacePart(id, app));
+  return apps.includes(app) || (workspace !== undefined && has(workspace));
 }
 
 /** The live apps, or the drafts of one workspace, by the ids of their apps. */

@@ -26,6 +26,7 @@ function dataAt(userVersion: number): { data: DraftData; done: string[] } {
   const done: string[] = [];
   const data = new DraftData({
     key: 'a/b',
+    share: async () => {},
     draft,
     live: new AppPaths(join(root, 'live')),
     databases: standIn({

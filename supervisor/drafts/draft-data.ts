@@ -16,6 +16,8 @@ type DraftDataOptions = {
   jobs: Jobs;
   /** Ends what has the data open, and keeps it from being opened again until the data is there. */
   release(): Promise<void>;
+  /** In a cluster: resolves when another node would find the record of the data. Rejects with `STORAGE_UNAVAILABLE`. */
+  share(): Promise<void>;
   /** To the draft's log. */
   say(level: 'info' | 'warn', message: string): void;
 };
@@ -80,11 +82,12 @@ export class DraftData {
   }
 
   async #copy(): Promise<DraftSeed> {
-    const { draft, live, jobs, databases, key, release } = this.#options;
+    const { draft, live, jobs, databases, key, release, share } = this.#options;
     await release();
     await this.close();
     this.#seed = null;
     await removeSeed(draft);
+    await share();
     const { userVersion } = await jobs.seed({ from: live.data, to: draft.data });
     await databases.settle(key);
     return this.#remember({ userVersion, applied: [] });
@@ -105,6 +108,7 @@ export class DraftData {
 
   async #remember(seed: DraftSeed): Promise<DraftSeed> {
     await writeSeed(this.#options.draft, seed);
+    await this.#options.share();
     this.#seed = seed;
     return seed;
   }

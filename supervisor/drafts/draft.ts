@@ -109,6 +109,7 @@ export class Draft {
       draft: this.#paths,
       live: this.#live,
       release: () => tree.remove(this.key, new SvcError('CONFLICT', 'The draft is copying the live data; try again.')),
+      share: () => options.source.share(workspace, app),
       say: (level, message) => this.#say(level, message),
     });
     this.#watch = new FolderWatch(budget, () => this.#filesChanged());

@@ -4,11 +4,11 @@
  */
 import { rm } from 'node:fs/promises';
 import { movedError } from '../../protocol/errors.ts';
-import { draftKey, isAppId, isChosenId, unknownWorkspace } from '../../protocol/ids.ts';
+import { draftKey, isAppId, isChosenId, unknownWorkspace, workspacePart } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { unknownApp } from '../../storage/apps/registry.ts';
 import { sweepTemporary } from '../../storage/apps/trash.ts';
-import { namesIn } from '../../storage/files/atomic-file.ts';
+import { exists, namesIn } from '../../storage/files/atomic-file.ts';
 import { WatchBudget } from '../../storage/files/folder-watch.ts';
 import { Manifests } from '../deployments/manifests.ts';
 import { isMoved, type Moved, type Scope, type Scopes } from '../dispatch/scope.ts';
@@ -44,7 +44,8 @@ export class Drafts {
       if (isServed && !there.has(workspace)) await this.close(workspace);
       else
         for (const app of await this.#kept(workspace))
-          if (isServed || apps.includes(app)) await sweepTemporary(layout.app(draftKey(workspace, app)).dir);
+          if (isServed || apps.includes(app) || workspaces.includes(workspacePart(workspace, app)))
+            await sweepTemporary(layout.app(draftKey(workspace, app)).dir);
     }
   }
 
@@ -154,11 +155,13 @@ export class Drafts {
   }
 
   async #close(key: string, workspace: string): Promise<void> {
-    const { tree, logs, idempotency } = this.#options;
+    const { tree, logs, idempotency, layout, databases } = this.#options;
     const draft = this.#drafts.get(key);
     draft?.end(unknownWorkspace(workspace));
     await tree.remove(key, unknownWorkspace(workspace));
     await this.#end(key, draft);
+    // In a cluster one that nobody has opened here has data too.
+    if (draft === undefined && (await exists(layout.app(key).data))) await databases.detach(key, null);
     await logs.close(key);
     await idempotency.forget(key);
   }

@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import { ownerOfPath, type PageOwner, pageHost, pagePath } from '../../protocol/http/origins.ts';
 import { PAGE_KEY_HEADER } from '../../protocol/http/page-key.ts';
-import { appOfKey, draftKey, isAppId, isChosenId, scopeKey } from '../../protocol/ids.ts';
+import { appOfKey, isAppId, isChosenId, scopeKey } from '../../protocol/ids.ts';
 import { PUSH_WORKER } from '../../protocol/notice.ts';
 import { subjectIn } from '../../protocol/routes/subjects.ts';
 import type { AnswerMeter, Exchange, ResponseHeaders } from '../edge/edge.ts';
@@ -307,7 +307,6 @@ function dataOf({ query }: Exchange, { path, about }: Route, params: Params): st
     return place === 'query' ? new URLSearchParams(query).get(name) : null;
   });
   if (named === null) return null;
-  if (named.of === 'workspace') return draftKey(named.id, '');
   return scopeKey(named.id, path.startsWith('/svc/_draft/') ? params.sid : undefined);
 }
 

@@ -16,8 +16,11 @@ import type { ClusterNode } from '../cluster/node.ts';
 import { RuntimeOfBuckets } from '../cluster/runtime-of-buckets.ts';
 import { type Config, ConfigError } from '../config.ts';
 import type { Databases } from '../databases.ts';
+import { gitOn } from '../deployments/store/git-operations.ts';
+import type { RepositoryAccess } from '../deployments/store/git-store.ts';
 import type { Moved } from '../dispatch/scope.ts';
 import type { Places } from '../http/access/places.ts';
+import type { Jobs } from '../jobs/jobs.ts';
 import type { IdentityDb } from '../people/identity-db.ts';
 import { OneRuntimeDatabase, type RuntimeDatabases } from '../runtime/runtime-databases.ts';
 import type { Services } from '../services.ts';
@@ -70,13 +73,25 @@ export function openRuntime(cluster: ClusterNode | null, databases: Databases, l
   return new OneRuntimeDatabase(databases.own('_runtime', layout.runtimeDb));
 }
 
-type Parts = Pick<Services, 'hosted' | 'registry' | 'databases' | 'tree'> & { runtime: RuntimeDatabases };
+/** How operations on the git store's repository are done: in a cluster on a copy that follows those of the others. */
+export function openRepository(
+  cluster: ClusterNode | null,
+  { codeStore }: Layout,
+  jobs: Jobs,
+): RepositoryAccess | null {
+  if (codeStore === null) return null;
+  const git = gitOn(jobs, codeStore.repository);
+  const shared = cluster?.repository(codeStore, git) ?? null;
+  return { git: shared?.run ?? git, shared };
+}
+
+type Parts = Pick<Services, 'hosted' | 'registry' | 'databases' | 'tree' | 'gitStore'> & { runtime: RuntimeDatabases };
 
 /** Resolves when what the node got at once is served; at once without a cluster. Rejects with `ConfigError` where another node has its name. */
 export async function joinCluster(
   phases: Phases,
   cluster: ClusterNode | null,
-  { hosted, registry, databases, tree, runtime }: Parts,
+  { hosted, registry, databases, tree, runtime, gitStore }: Parts,
 ): Promise<void> {
   if (cluster === null || !(runtime instanceof RuntimeOfBuckets)) return;
   // First of all: it goes on answering until the others have what it had.
@@ -93,12 +108,12 @@ export async function joinCluster(
       runtime.serve(bucket, names.includes(runtimeOfBucket(bucket)));
       const { listed, removed } = sorted(apps);
       await registry.learn(listed, removed);
-      const idsOf = (wanted: Subject['kind']) =>
-        subjects.flatMap((one) => (one.kind === wanted && 'id' in one ? one.id : []));
+      const idsOf = (wanted: Subject['kind']) => subjects.flatMap(({ kind, id }) => (kind === wanted ? id : []));
       const moved = {
         apps: [...new Set([...idsOf('app'), ...listed.map(({ id }) => id)])],
         workspaces: idsOf('workspace'),
       };
+      await gitStore?.workspaces.clear(bucket, moved.workspaces);
       // Most buckets have nothing, and there are thousands.
       if (moved.apps.length + moved.workspaces.length + names.length === 0) return;
       served.set(bucket, moved);
@@ -108,8 +123,12 @@ export async function joinCluster(
     },
     release: async (bucket, drainMs) => {
       const { apps, workspaces } = served.get(bucket) ?? { apps: [], workspaces: [] };
-      const moved = { apps: [...new Set([...apps, ...cluster.apps.takePut(bucket)])], workspaces };
-      if (moved.apps.length + workspaces.length > 0) {
+      const parts = (await gitStore?.workspaces.partsIn(bucket)) ?? [];
+      const moved = {
+        apps: [...new Set([...apps, ...cluster.apps.takePut(bucket)])],
+        workspaces: [...new Set([...workspaces, ...parts])],
+      };
+      if (moved.apps.length + moved.workspaces.length > 0) {
         // Requests that were taken before have reached their apps then: later ones wait elsewhere, and these would be refused.
         await wait(Math.min(drainMs, LIMITS.bucketGraceMs));
         await hosted.release(moved, drainMs);

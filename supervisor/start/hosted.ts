@@ -171,6 +171,6 @@ export function refusalIn(registry: Registry, gitStore: GitStoreServices, key: s
   const workspace = workspaceOfKey(key);
   return (
     registry.refusalOf(appOfKey(key)) ??
-    (workspace === undefined ? null : (gitStore?.workspaces.refusalOf(workspace) ?? null))
+    (workspace === undefined ? null : (gitStore?.workspaces.refusalOf(workspace, appOfKey(key)) ?? null))
   );
 }

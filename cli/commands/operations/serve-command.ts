@@ -176,7 +176,7 @@ function checkEdge(edge: string): Config['edge'] {
  */
 async function chooseStore(
   store: string | undefined,
-  { dataDir, appsDir, appsStoreRoot = null, cluster = null }: Partial<Config> & { dataDir: string },
+  { dataDir, appsDir, appsStoreRoot = null }: Partial<Config> & { dataDir: string },
 ): Promise<string | null> {
   if (store !== undefined && store !== 'git' && store !== 'tarball')
     throw new UsageError(`There is no store "${store}".`, 'Available: git, tarball');
@@ -186,8 +186,6 @@ async function chooseStore(
       'Omit --store, or remove appsStoreRoot from the configuration file.',
     );
   if (store === 'tarball' || appsStoreRoot !== null) return appsStoreRoot;
-  // A node has no other one.
-  if (store === undefined && cluster !== null) return null;
   const { GIT_STORE, storeIn } = await import('../../../supervisor/deployments/store/open-store.ts');
   if (store === 'git') return GIT_STORE;
   const found = await storeIn(new Layout(dataDir, appsDir ?? undefined));

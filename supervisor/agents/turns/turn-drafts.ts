@@ -85,9 +85,9 @@ export class TurnDrafts {
    */
   async enter(workspace: string, app: string, tell: (event: TurnEvent) => void): Promise<EnteredDraft> {
     await this.ensure(workspace, app);
-    const { catalog, log } = this.#options;
+    const { catalog, log, workspaces } = this.#options;
     const findings = await this.#findings(workspace, app);
-    const folder = this.#options.workspaces.pathOf(workspace, app);
+    const folder = workspaces.pathOf(workspace, app);
     let automationsChanged = false;
     const changes = await FolderChanges.begin(folder, this.#options.drafts.budget, (change) => {
       if (change.path.startsWith('automations/')) automationsChanged = true;
@@ -95,6 +95,9 @@ export class TurnDrafts {
     });
     const leave = async () => {
       await changes.end();
+      await workspaces.share(workspace, app).catch((error: unknown) => {
+        log.warn({ err: error, workspace, app }, 'What a turn changed in a draft is not with the other nodes yet.');
+      });
       if (!automationsChanged) return;
       const pending = await pendingWebhooks(folder, app, catalog).catch((error): PendingWebhookOf[] => {
         log.warn({ err: error, app }, 'The automations of a draft could not be read.');

@@ -24,8 +24,9 @@ export class Finder {
   /** The app, whichever node has it; null where none has. Rejects with `STORAGE_UNAVAILABLE` where that cannot be known. */
   async find(exchange: Exchange, found: Found): Promise<string | null> {
     const own = await this.#locate(found);
-    if (own !== null) return own;
     const { of, id } = found;
+    // All nodes have the same directory of workspaces.
+    if (own !== null || of === 'workspace') return own;
     const known = of === 'webhook' ? this.#known.get(id) : undefined;
     if (known !== undefined) return known;
     const answers = await this.#nodes.ask({ exchange, method: 'OPTIONS', query: '', body: null });

@@ -9,7 +9,7 @@ import { serverOfAll } from '../../../protocol/routes/agents/mcp-rows.ts';
 import { listApps } from '../../../protocol/routes/apps/apps-rows.ts';
 import { type DescribedApp, describeTools } from '../../../protocol/routes/apps/tools-rows.ts';
 import { listTrash } from '../../../protocol/routes/apps/trash-rows.ts';
-import { listWorkspaces } from '../../../protocol/routes/authoring/workspaces-rows.ts';
+import { compareWorkspace, listWorkspaces } from '../../../protocol/routes/authoring/workspaces-rows.ts';
 import { listAutomations, listUpcoming } from '../../../protocol/routes/automations/automations-rows.ts';
 import { listRuns, showInsights } from '../../../protocol/routes/automations/runs-rows.ts';
 import type { AnswerOf, RouteRow } from '../../../protocol/routes/row.ts';
@@ -45,6 +45,15 @@ export const MERGES: ReadonlyMap<RouteRow, Merge> = new Map([
       .slice(0, limitIn(query, LIMITS.listRows)),
   ),
   merge(listWorkspaces, mergedWorkspaces, wholeWorkspaces),
+  merge(compareWorkspace, (parts) => ({
+    ...(parts[0] as (typeof parts)[number]),
+    files: parts.flatMap(({ files }) => files).sort(ascending('app')),
+    behind: parts.flatMap(({ behind }) => behind).sort(),
+    network: parts.flatMap(({ network }) => network),
+    uses: parts.flatMap(({ uses }) => uses),
+    public: parts.flatMap((part) => part.public),
+    webhooks: parts.flatMap(({ webhooks }) => webhooks),
+  })),
   merge(showInsights, mergedInsights),
   merge(describeTools, (parts) => ({
     isError: false as const,
@@ -123,7 +132,11 @@ function wholeWorkspaces(query: URLSearchParams): URLSearchParams {
 
 function mergedWorkspaces(lists: Workspaces[], query: URLSearchParams): Workspaces {
   const ageOf = ({ createdAt, touchedAt }: Workspaces[number]): number => createdAt ?? touchedAt;
-  const rows = lists.flat().sort((one, other) => ageOf(other) - ageOf(one) || ascending('sessionId')(one, other));
+  // Each node knows all, and shows those of which it knows that the caller may see them.
+  const known = new Map(lists.flat().map((row) => [row.sessionId, row]));
+  const rows = [...known.values()].sort(
+    (one, other) => ageOf(other) - ageOf(one) || ascending('sessionId')(one, other),
+  );
   const before = query.get('before');
   const from = before === null ? 0 : rows.findIndex(({ sessionId }) => sessionId === before) + 1;
   if (before !== null && from === 0)

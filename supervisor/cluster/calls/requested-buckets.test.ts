@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { test } from 'node:test';
-import { bucketOf, bucketOfWorkspace } from '../../../protocol/buckets.ts';
+import { bucketOf } from '../../../protocol/buckets.ts';
 import { appLabel, draftLabel } from '../../../protocol/http/origins.ts';
 import { EDGES } from '../../../testing/edges.ts';
 import { serveExchanges } from '../../../testing/exchange-server.ts';
@@ -51,9 +51,9 @@ const CASES: [what: string, host: string, body: string, bucket: number | string]
   ['POST /svc/_automations/_provision', CONSOLE, '{"ref":"notes/report"}', NOTES],
   ['POST /svc/_apps', CONSOLE, '{"id":"todos"}', TODOS],
   ['POST /svc/_apps/_import?id=todos', CONSOLE, '', TODOS],
-  ['PATCH /svc/_sessions/redesign', CONSOLE, '{"name":"New"}', bucketOfWorkspace('redesign')],
+  ['PATCH /svc/_sessions/redesign', CONSOLE, '{"name":"New"}', 'workspace redesign'],
   ['POST /svc/_sessions/redesign/publish', CONSOLE, '{"app":"notes"}', NOTES],
-  ['POST /svc/_sessions/redesign/publish', CONSOLE, '{}', bucketOfWorkspace('redesign')],
+  ['POST /svc/_sessions/redesign/publish', CONSOLE, '{}', 'workspace redesign'],
   ['POST /svc/_session', CONSOLE, '{}', GATEWAY],
   ['GET /svc/_people', CONSOLE, '', GATEWAY],
   ['GET /svc/_enter?to=x', ofLabel('notes'), '', GATEWAY],

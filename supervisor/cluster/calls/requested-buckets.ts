@@ -1,13 +1,13 @@
 /** Finds the bucket of the data that a request is about, by its route, host, query or body (specification, "Calls between nodes"). */
-import { BUCKETS, bucketOf, bucketOfWorkspace, GATEWAY_BUCKET } from '../../../protocol/buckets.ts';
+import { BUCKETS, bucketOf, GATEWAY_BUCKET } from '../../../protocol/buckets.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { digestOfLabel } from '../../../protocol/http/origins.ts';
-import { isAppId, isChosenId } from '../../../protocol/ids.ts';
+import { isAppId, isChosenId, workspacePart } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { pathsOf, type RouteRow } from '../../../protocol/routes/row.ts';
 import {
   type FoundSubject,
-  type NamedSubject,
+  isNamed,
   rowsOfFiles,
   type Subject,
   subjectsOf,
@@ -21,12 +21,12 @@ import { type Matched, type Params, Router } from '../../http/router.ts';
 import { type Members, membersIn, textIn } from './body-members.ts';
 import { subjectOfMessage } from './message-subjects.ts';
 
-/** The members of a body that may name an app or a workspace. */
-const NAMES = ['app', 'ref', 'id', 'sessionId'];
+/** The members of a body that may name an app. */
+const NAMES = ['app', 'ref', 'id'];
 /** Those of a message of MCP. */
 const MESSAGE = ['method', 'id', 'params'];
 
-/** A run or the address of a webhook: which app it is of, the node knows that has it. */
+/** A run, the address of a webhook or a workspace, and of which app it is has to be found. */
 export type Found = { readonly of: FoundSubject['of']; readonly id: string };
 
 /**
@@ -40,6 +40,9 @@ export type Requested =
   | { readonly refused: SvcError };
 
 type SubjectRoute = Matched & { row: RouteRow; subject: Subject; changesFiles: boolean };
+
+/** What these change is what a workspace has of an app. */
+const IN_WORKSPACE = /^\/svc\/_(?:sessions|draft)\/:sid\/(?!publish$)/;
 
 const HERE: Requested = { bucket: null, files: null };
 const OF_GATEWAY: Requested = { bucket: GATEWAY_BUCKET, files: null };
@@ -101,7 +104,7 @@ export class RequestedBuckets {
       const match = this.#router.match(method, path);
       if ('error' in match) continue;
       const { subject } = match.route;
-      if (isNamed(subject) && (subject.of === 'run' || subject.of === 'webhook')) return foundIn(subject, match.params);
+      if (isFound(subject)) return foundIn(subject, match.params);
     }
     return null;
   }
@@ -134,8 +137,8 @@ export class RequestedBuckets {
     if (subject === 'message') return this.#ofMessage(route, exchange, members);
     if (subject === 'any') return HERE;
     if (subject.of === 'whole') return { refused: notInCluster(subject.instead) };
-    if (subject.of === 'run' || subject.of === 'webhook') return { found: foundIn(subject, params) };
-    const { of, name, without } = subject as NamedSubject;
+    if (isFound(subject)) return { found: foundIn(subject, params) };
+    const { of, name, without } = subject;
     const given =
       subject.in === 'path'
         ? params[name]
@@ -143,14 +146,12 @@ export class RequestedBuckets {
           ? new URLSearchParams(exchange.query).get(name)
           : textIn(members, name);
     if (given === undefined || given === null) return this.#requested(route, without, exchange, params, members);
-    if (of === 'workspace') return isChosenId(given) ? this.#ofFiles(route, { kind: of, id: given }) : HERE;
     const [id = ''] = of === 'trashed' ? [parseTrashed(given)?.app] : name === 'ref' ? given.split('/', 1) : [given];
-    return isAppId(id) ? this.#ofFiles(route, { kind: 'app', id }) : HERE;
-  }
-
-  #ofFiles(route: SubjectRoute, named: Extract<FilesOf, { id: string }>): Requested {
-    const bucket = named.kind === 'app' ? this.#ofApp(named.id) : bucketOfWorkspace(named.id);
-    return { bucket, files: route.changesFiles ? named : null };
+    if (!isAppId(id)) return HERE;
+    const { sid = '' } = params;
+    const isOfPart = IN_WORKSPACE.test(route.path) && isChosenId(sid);
+    const files: FilesOf = isOfPart ? { kind: 'workspace', id: workspacePart(sid, id) } : { kind: 'app', id };
+    return { bucket: this.#ofApp(id), files: route.changesFiles ? files : null };
   }
 
   #ofMessage(route: SubjectRoute, exchange: Exchange, members: Members | null): Requested {
@@ -175,8 +176,10 @@ export class RequestedBuckets {
   }
 }
 
-function isNamed(subject: Subject): subject is Exclude<Subject, string | { of: 'whole' }> {
-  return typeof subject !== 'string' && subject.of !== 'whole';
+function isFound(subject: Subject): subject is FoundSubject {
+  return (
+    typeof subject !== 'string' && (subject.of === 'run' || subject.of === 'webhook' || subject.of === 'workspace')
+  );
 }
 
 function foundIn({ of, name }: FoundSubject, params: Params): Found {

@@ -25,6 +25,10 @@ export type CodeStore = {
   tidy(): Promise<void>;
   /** Resolves when the work in the background has ended. */
   close(): Promise<void>;
+  /** In a cluster: resolves when what other nodes committed is here, before files are merged. Rejects with `STORAGE_UNAVAILABLE`. */
+  refresh(): Promise<void>;
+  /** In a cluster: resolves when other nodes can have the commit, before anything names it. Rejects with `STORAGE_UNAVAILABLE`. */
+  share(id: string, commit: string): Promise<void>;
   /** How the files of a version are committed; null when they are not. */
   commitOrder(message: string | null): CommitOrder | null;
   /** The commit that says of a stored version that it is live; null where none has to. */
@@ -70,6 +74,8 @@ export class ArchiveStore implements CodeStore {
   async open(): Promise<void> {}
   async tidy(): Promise<void> {}
   async close(): Promise<void> {}
+  async refresh(): Promise<void> {}
+  async share(): Promise<void> {}
   async settle(): Promise<void> {}
   async revive(): Promise<void> {}
 

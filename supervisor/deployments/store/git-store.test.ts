@@ -21,7 +21,8 @@ import { appFiles, tarball } from '../../../testing/archive.ts';
 import { openDeployments, type StartOptions, version, workspaceCopy } from '../../../testing/deployments.ts';
 import { openJobs } from '../../../testing/jobs.ts';
 import { standIn } from '../../../testing/stand-in.ts';
-import { type Git, GitStore, gitOn } from './git-store.ts';
+import { type Git, gitOn } from './git-operations.ts';
+import { GitStore } from './git-store.ts';
 
 const { root, jobs, newDataDir, start: startOn, close } = await openDeployments();
 after(close);
@@ -120,7 +121,14 @@ test('a start has the repository opened by a job only where it is not as the las
   const unwanted = (error: unknown): void => assert.fail(String(error));
   const log = standIn<Logger>({ warn: unwanted, error: unwanted });
   const open = async (): Promise<string[]> => {
-    const store = new GitStore({ layout, paths, git, log, author: { name: 'svc', email: 'svc@localhost' } });
+    const store = new GitStore({
+      layout,
+      paths,
+      git,
+      shared: null,
+      log,
+      author: { name: 'svc', email: 'svc@localhost' },
+    });
     await store.open();
     await store.tidy();
     await store.close();
@@ -418,7 +426,14 @@ for (const [what, closes, warnings] of [
     const log = standIn<Logger>({ warn: (error: unknown) => void warned.push(error), error: () => {} });
     // As a packing that was cut off leaves it: there is something to do.
     writeFileSync(join(paths.repository, 'objects/pack/pack-1.keep'), '');
-    const store = new GitStore({ layout, paths, git, log, author: { name: 'svc', email: 'svc@localhost' } });
+    const store = new GitStore({
+      layout,
+      paths,
+      git,
+      shared: null,
+      log,
+      author: { name: 'svc', email: 'svc@localhost' },
+    });
     await store.tidy();
     const closed = closes ? store.close() : undefined;
     fail(new SvcError('OVERLOADED', 'The gateway stops.'));

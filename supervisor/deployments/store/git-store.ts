@@ -10,7 +10,7 @@ import { SvcError } from '../../../protocol/errors.ts';
 import { versionNumber, versionTag } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
-import type { GitAuthor, GitOperation, GitOperations, GitTag, GitVersion } from '../../../protocol/wire/git-jobs.ts';
+import type { GitAuthor, GitTag, GitVersion } from '../../../protocol/wire/git-jobs.ts';
 import type { CommitOrder } from '../../../protocol/wire/jobs.ts';
 import type { Intent, VersionIntent } from '../../../storage/apps/journal.ts';
 import {
@@ -28,24 +28,20 @@ import { isObjectId } from '../../../storage/git/object.ts';
 import { isPackable, PACK_LIMITS } from '../../../storage/git/packing.ts';
 import { isOpenAt } from '../../../storage/git/repository.ts';
 import type { CodeStorePaths, Layout, VersionPaths } from '../../../storage/layout.ts';
-import type { Jobs } from '../../jobs/jobs.ts';
+import type { SharedGit } from '../../cluster/shared-git.ts';
 import { SerialByKey } from '../../serial.ts';
 import type { CodeStore, VersionPage } from './code-store.ts';
+import type { Git } from './git-operations.ts';
 
-/** One operation on the repository, done by a job. Rejects with `STORE_DAMAGED`, `STORAGE_FULL` and the operation's errors. */
-export type Git = <O extends GitOperation>(
-  operation: O,
-  job: Omit<GitOperations[O]['job'], 'repository'>,
-) => Promise<GitOperations[O]['result']>;
-
-export function gitOn(jobs: Jobs, repository: string): Git {
-  return (operation, job) => jobs.git(operation, { ...job, repository } as GitOperations[typeof operation]['job']);
-}
+/** How operations on the repository are done; see `GitStoreOptions`. */
+export type RepositoryAccess = Pick<GitStoreOptions, 'git' | 'shared'>;
 
 type GitStoreOptions = {
   layout: Layout;
   paths: CodeStorePaths;
   git: Git;
+  /** Follows the repositories of the other nodes of a cluster; null for a gateway of its own. */
+  shared: Pick<SharedGit, 'refresh' | 'share'> | null;
   author: GitAuthor;
   log: Logger;
   now?(): number;
@@ -67,14 +63,16 @@ export class GitStore implements CodeStore {
   }
 
   async open(): Promise<void> {
-    const { layout, paths, git, log } = this.#options;
+    const { layout, paths, git, log, shared } = this.#options;
     for (const dir of [paths.mainDir, paths.workspacesDir]) await mkdirDurable(dir);
     await sweepTemporary(paths.dir);
     try {
       const apps = (await readEntries(layout.registry))?.size ?? 0;
-      const existing = apps > 0 || (await isThere(paths.activeMain));
+      // A node of a cluster may get all of it from the others.
+      const existing = shared === null && (apps > 0 || (await isThere(paths.activeMain)));
       // As the last gateway left it, it takes no job, and so no process that nobody asked for.
-      this.#main = (await this.#asLeft()) ?? (await git('openRepository', { ...this.#signed(), existing })).main;
+      const left = shared === null ? await this.#asLeft() : null;
+      this.#main = left ?? (await git('openRepository', { ...this.#signed(), existing })).main;
       await this.#writeActiveMain();
     } catch (error) {
       // The live version is served from its own files.
@@ -89,6 +87,14 @@ export class GitStore implements CodeStore {
 
   close(): Promise<void> {
     return this.#packer.close();
+  }
+
+  async refresh(): Promise<void> {
+    await this.#options.shared?.refresh();
+  }
+
+  async share(id: string, commit: string): Promise<void> {
+    await this.#options.shared?.share(id, commit);
   }
 
   commitOrder(message: string | null): CommitOrder {

@@ -9,9 +9,8 @@ import { finishConversion } from '../../../storage/conversion.ts';
 import { exists, isMissing } from '../../../storage/files/atomic-file.ts';
 import { CodeStorePaths, type Layout } from '../../../storage/layout.ts';
 import { type Config, ConfigError } from '../../config.ts';
-import type { Jobs } from '../../jobs/jobs.ts';
 import { ArchiveStore, type CodeStore } from './code-store.ts';
-import { GitStore, gitOn } from './git-store.ts';
+import { GitStore, type RepositoryAccess } from './git-store.ts';
 
 /** Default place of a git store, relative to the data directory. */
 export const GIT_STORE = 'code-store';
@@ -59,17 +58,18 @@ export async function checkStore(layout: Layout): Promise<void> {
 export function openStore({
   layout,
   config,
-  jobs,
+  repository,
   log,
 }: {
   layout: Layout;
   config: Config;
-  jobs: Jobs;
+  /** Null on the tarball backend. */
+  repository: RepositoryAccess | null;
   log: Logger;
 }): CodeStore {
   const paths = layout.codeStore;
-  if (paths === null) return new ArchiveStore(layout);
-  return new GitStore({ layout, paths, git: gitOn(jobs, paths.repository), author: config.commitAuthor, log });
+  if (paths === null || repository === null) return new ArchiveStore(layout);
+  return new GitStore({ layout, paths, ...repository, author: config.commitAuthor, log });
 }
 
 /** Whether an app was ever registered here, as far as the files say. */
