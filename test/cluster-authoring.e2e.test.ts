@@ -89,6 +89,8 @@ test('what was acknowledged of drafts, and what was published, is at the node th
   assert.equal((await ask(two, 'GET', file('a-numbers', 'last.md'))).text, 'last');
   const [row] = await ok(two, 'GET', '/svc/_sessions');
   assert.deepEqual([row.sessionId, row.name, row.apps], ['w', 'Work', [...APPS, 'made']]);
+  await ok(two, 'POST', '/svc/_sessions/w/apps/a-numbers/reset-data');
+  assert.deepEqual(await allOf(two, 'a-numbers', '_draft/w/'), [1, 10]);
   for (const app of APPS) {
     const published = await ok(two, 'POST', '/svc/_sessions/w/publish', { app });
     assert.equal(published.version, 2, app);

@@ -21,6 +21,7 @@ import type {
 } from '../../protocol/wire/jobs.ts';
 import { namesInSync, syncFile } from '../../storage/files/atomic-file.ts';
 import { AppPaths, type VersionPaths } from '../../storage/layout.ts';
+import { removeMark } from '../../storage/replication/mark.ts';
 import { openSqlite } from '../../storage/sqlite.ts';
 import { type AppFile, hashed, readFolder } from './content/app-files.ts';
 import { NO_ICONS } from './content/drawn-icons.ts';
@@ -109,6 +110,8 @@ export async function seed({ from, to }: SeedJob): Promise<SeedResult> {
     const userVersion = existsSync(from) ? await copy(from, unfinished) : null;
     // The rest of the old data's log would be applied to the new data.
     remove(to);
+    // It said of the old data what the log of a cluster has.
+    removeMark(to);
     if (userVersion !== null) renameSync(unfinished, to);
     await syncFile(dirname(to), 'r');
     return { userVersion: userVersion ?? 0 };
