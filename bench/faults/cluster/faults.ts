@@ -19,7 +19,7 @@ export type Fault = {
 
 const SECOND = 1000;
 /** Longer than a lease, and than it takes the others to see its end. */
-const TAKEN_OVER_MS = 5 * SECOND;
+const TAKEN_OVER_MS = 9 * SECOND;
 /** A clock that is further off than a minute has its node's requests refused. */
 const STEPS = [-3600, -40, -8, 8, 40, 3600];
 
