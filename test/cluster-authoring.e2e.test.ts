@@ -1,28 +1,11 @@
 // Authors at any node of a cluster: their workspaces, drafts and publications survive the node that had them.
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
-import { freePort } from '../testing/free-port.ts';
-import { type Answer, gatewayIn, type TestGateway } from '../testing/gateway.ts';
-import { patient } from '../testing/patient-gateway.ts';
+import { test } from 'node:test';
+import { nodesOf, patient, start } from '../testing/cluster-gateways.ts';
+import type { Answer, TestGateway } from '../testing/gateway.ts';
 import { database, whyNoPostgres } from '../testing/postgres.ts';
 
 const skip = whyNoPostgres() ?? false;
-
-async function clusterOf(t: TestContext, names: string[]): Promise<TestGateway[]> {
-  const url = await database();
-  const nodes = names.map((node) => {
-    const folder = mkdtempSync(join(tmpdir(), 'svc-test-'));
-    t.after(() => rmSync(folder, { recursive: true, force: true }));
-    const env = { SVC_CLUSTER_SECRET: 'of this test' };
-    return gatewayIn(folder, { store: 'git', config: { cluster: { url, node } }, env });
-  });
-  t.after(() => Promise.all(nodes.map((node) => node.stop())));
-  for (const node of nodes) await node.start(String(await freePort()));
-  return nodes;
-}
 
 async function ask(gateway: TestGateway, method: string, path: string, body?: unknown): Promise<Answer> {
   return patient(gateway).call(method, path, body === undefined ? {} : { body });
@@ -63,7 +46,8 @@ async function add(gateway: TestGateway, app: string, v: number, draft = ''): Pr
 }
 
 test('what was acknowledged of drafts, and what was published, is at the node that is left', { skip }, async (t) => {
-  const [one, two] = (await clusterOf(t, ['one', 'two'])) as [TestGateway, TestGateway];
+  const [one, two] = nodesOf(t, await database(), ['one', 'two'], 'git') as [TestGateway, TestGateway];
+  await start(one, two);
   const nodeOf = (at: number) => (at % 2 === 0 ? one : two);
   for (const [at, app] of APPS.entries()) {
     await patient(nodeOf(at)).install(app, files(app));

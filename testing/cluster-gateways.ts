@@ -7,16 +7,16 @@ import { setTimeout as wait } from 'node:timers/promises';
 import pg from 'pg';
 import { bucketOf } from '../protocol/buckets.ts';
 import { freePort } from './free-port.ts';
-import { type Answer, gatewayIn, type TestGateway } from './gateway.ts';
+import { type Answer, gatewayIn, type StoreKind, type TestGateway } from './gateway.ts';
 import { LONG_MS } from './waiting.ts';
 
 /** A test, or the hooks of a suite. */
 type Ending = { after(end: () => unknown): void };
 
 /** A gateway that is a node of the cluster of this database, with a data directory in `folder`. It is not started. */
-export function nodeIn(folder: string, url: string, node: string): TestGateway {
+export function nodeIn(folder: string, url: string, node: string, store: StoreKind = 'tarball'): TestGateway {
   return gatewayIn(folder, {
-    store: 'tarball',
+    store,
     config: { cluster: { url, node } },
     env: { SVC_CLUSTER_SECRET: 'of this test' },
   });
@@ -30,11 +30,11 @@ export function testFolder(t: Ending): string {
 }
 
 /** Nodes of one cluster, by their names, each with a data directory of its own. None is started; all end with the test. */
-export function nodesOf(t: Ending, url: string, names: readonly string[]): TestGateway[] {
+export function nodesOf(t: Ending, url: string, names: readonly string[], store?: StoreKind): TestGateway[] {
   const nodes: TestGateway[] = [];
   // Before the folders are removed: a hook that fails, because a node writes there, keeps those after it from running.
   t.after(() => Promise.all(nodes.map((node) => node.stop())));
-  for (const name of names) nodes.push(nodeIn(testFolder(t), url, name));
+  for (const name of names) nodes.push(nodeIn(testFolder(t), url, name, store));
   return nodes;
 }
 

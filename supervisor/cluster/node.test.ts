@@ -34,16 +34,21 @@ test('a node that gets a bucket again before it has let go of it serves it, and 
   const served: number[] = [];
   const released = signal();
   const failed = new Set<number>();
+  const letGo = new Set<number>();
+  /** Served while something of before went on. */
+  const early: number[] = [];
   let isReleasing = false;
   let writable = new Map<number, number>();
   await node.begin({
-    serve: async (bucket) => void served.push(bucket),
+    serve: async (bucket) => {
+      if (isReleasing && !letGo.has(bucket)) early.push(bucket);
+      served.push(bucket);
+    },
     release: async (bucket) => {
       if (isOver) return;
       isReleasing = true;
       await released.fired('the end of what goes on');
-      assert.ok(!served.includes(bucket), 'it is served again, and something of before goes on');
-      if (failed.has(bucket)) return;
+      if (failed.has(bucket)) return void letGo.add(bucket);
       failed.add(bucket);
       throw new Error('The database is away.');
     },
@@ -61,7 +66,8 @@ test('a node that gets a bucket again before it has let go of it serves it, and 
   assert.ok(await eventually(LIMIT_MS, isAgain));
   served.length = 0;
   released.fire();
-  assert.ok(await eventually(LIMIT_MS, () => served.length === BUCKETS));
-  assert.equal(failed.size, BUCKETS);
-  assert.ok(isAgain(), `${writable.size} buckets may be written`);
+  // On a busy machine the lease may end once more.
+  const isServed = () => isAgain() && new Set(served).size === BUCKETS;
+  assert.ok(await eventually(LIMIT_MS, isServed), `${writable.size} buckets may be written`);
+  assert.equal(early.length, 0);
 });
