@@ -33,7 +33,7 @@ for (let n = 0; n < Number(asked); n++) {
   const name = `node-${n + 1}`;
   console.log(`Starting ${name} …`);
   const databases = [primary, standby].flatMap(({ url }) => ['--cluster', url]);
-  const flags = ['--store', 'tarball', '--node', name, ...databases];
+  const flags = ['--node', name, ...databases];
   const node = new TestGateway(join(folder, name), flags, { SVC_CLUSTER_SECRET: secret });
   try {
     await node.start(String(await portFor(FIRST_PORT + n)));

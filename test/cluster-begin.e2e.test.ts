@@ -54,10 +54,16 @@ test('a gateway with apps becomes a node, and one that is killed before the end 
 }, async (t) => {
   const url = await database();
   const folder = testFolder(t);
-  const alone = new TestGateway(join(folder, 'data'), ['--store', 'tarball']);
+  const alone = new TestGateway(join(folder, 'data'), ['--store', 'git']);
   t.after(() => alone.stop());
   await alone.start();
   await fillMore(alone);
+  await alone.stop();
+  const first = nodeIn(folder, url, 'one', 'git');
+  t.after(() => first.stop());
+  await assert.rejects(start(first), /has workspaces .draft.*svc workspaces rm/);
+  await alone.start();
+  await ok(alone.call('DELETE', '/svc/_sessions/draft'));
   const was = await contentOfMore(alone);
   // Its latest writes are in write-ahead logs.
   await alone.kill();
@@ -73,18 +79,16 @@ test('a gateway with apps becomes a node, and one that is killed before the end 
   };
   // It waits for this when all but the keys are stored.
   const holder = new pg.Client({ connectionString: url });
+  t.after(() => holder.end());
   await holder.connect();
   await holder.query('BEGIN');
   await holder.query('LOCK TABLE svc.keys IN EXCLUSIVE MODE');
-  const first = nodeIn(folder, url, 'one');
-  t.after(() => first.stop());
   const killed = assert.rejects(start(first), /did not start/);
   const waits = () => db.rows(`SELECT FROM pg_locks WHERE relation = 'svc.keys'::regclass AND NOT granted`);
   assert.ok(await eventually(LONG_MS, async () => (await waits()).length > 0), 'all but the keys is stored');
   await first.kill();
   await killed;
   await holder.query('ROLLBACK');
-  await holder.end();
   assert.ok(await eventually(LONG_MS, async () => (await waits()).length === 0));
   assert.deepEqual(await counts(), [0, 0, 0, 0, 0], 'the cluster has nothing');
 
@@ -101,7 +105,7 @@ test('a gateway with apps becomes a node, and one that is killed before the end 
   assert.deepEqual(content, { ...was, rows: [...(was as { rows: unknown[] }).rows, { id: 5, text: 'Meanwhile' }] });
   await first.kill();
 
-  const [second] = nodesOf(t, url, ['two']) as [TestGateway];
+  const [second] = nodesOf(t, url, ['two'], 'git') as [TestGateway];
   await start(second);
   const two = patient(second);
   assert.deepEqual(await contentOfMore(two), content, 'a node with an empty data directory has all of it');
@@ -112,10 +116,13 @@ test('a gateway with apps becomes a node, and one that is killed before the end 
   assert.equal(run.json.output, 2, 'the state of the automation');
 
   // What does not belong together is refused, and stays as it is.
-  await assert.rejects(start(nodeIn(copy, url, 'three')), /is of a gateway of its own.*an empty data directory/);
+  await assert.rejects(start(nodeIn(copy, url, 'three', 'git')), /is of a gateway of its own.*an empty data directory/);
   await assert.rejects(alone.start(), /is of a node of a cluster, which has what counts/);
-  await assert.rejects(start(nodeIn(folder, await database(), 'one')), /the database of \\"cluster\\" is of none/);
-  const again = nodeIn(folder, url, 'one');
+  await assert.rejects(
+    start(nodeIn(folder, await database(), 'one', 'git')),
+    /the database of \\"cluster\\" is of none/,
+  );
+  const again = nodeIn(folder, url, 'one', 'git');
   t.after(() => again.stop());
   await start(again);
   assert.deepEqual((await patient(again).read('shop', 'list')).json.data, content.rows);

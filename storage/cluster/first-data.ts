@@ -7,6 +7,7 @@ import { isAppId } from '../../protocol/ids.ts';
 import { listIntents } from '../apps/journal.ts';
 import { readRegistry } from '../apps/registry.ts';
 import { listTrash } from '../apps/trash.ts';
+import { listWorkspaces } from '../authoring/workspace-records.ts';
 import { exists, namesIn } from '../files/atomic-file.ts';
 import type { Layout } from '../layout.ts';
 import { storeBytes, storeFile } from '../replication/first-snapshot.ts';
@@ -14,6 +15,7 @@ import type { Mark } from '../replication/mark.ts';
 import { SharedFiles } from '../shared-files/shared-files.ts';
 import type { Session } from './database.ts';
 import { runtimeByBucket } from './runtime-split.ts';
+import { beginRepository } from './shared-repository.ts';
 
 /** A database file that is what the log of pages has, once the transaction is committed. */
 export type Copied = { file: string; mark: Mark };
@@ -26,6 +28,8 @@ export type FirstData = {
   databases: [name: string, file: string][];
   /** `runtime.sqlite`; null where there is none. */
   runtime: string | null;
+  /** Ids of those that are open. */
+  workspaces: string[];
 };
 
 export async function firstDataOf(layout: Layout): Promise<FirstData> {
@@ -48,13 +52,15 @@ export async function firstDataOf(layout: Layout): Promise<FirstData> {
     ],
     databases,
     runtime: (await exists(layout.runtimeDb)) ? layout.runtimeDb : null,
+    workspaces: layout.codeStore === null ? [] : await listWorkspaces(layout.codeStore),
   };
 }
 
-/** Stores it, all in the transaction of the session. `progress` hears of each app and database that is stored. */
+/** Stores it, all in the transaction of the session; the git store's repository follows from the node of this name. `progress` hears of each app and database that is stored. */
 export async function storeFirst(
   session: Session,
   layout: Layout,
+  node: string,
   { apps, listed, databases, runtime }: FirstData,
   progress: () => void,
 ): Promise<Copied[]> {
@@ -84,5 +90,6 @@ export async function storeFirst(
       listed.map(({ maker }) => maker),
     ],
   );
+  if (layout.codeStore !== null && (await exists(layout.codeStore.repository))) await beginRepository(session, node);
   return copied;
 }

@@ -9,11 +9,12 @@ import type { Database, Session } from './database.ts';
 
 /**
  * An object is in pieces of its compressed form. Piece 0 is stored last, so that an object that has one is whole. `number` is that of the
- * change with which nodes get it, null before that.
+ * change with which nodes get it, null before that. `begins` is the node that has the first names, if only one can have them.
  */
 export const REPOSITORY_TABLES = `
 CREATE TABLE IF NOT EXISTS svc.repository (number bigint NOT NULL, one boolean PRIMARY KEY DEFAULT true CHECK (one));
 INSERT INTO svc.repository (number) VALUES (0) ON CONFLICT DO NOTHING;
+ALTER TABLE svc.repository ADD COLUMN IF NOT EXISTS begins text;
 CREATE TABLE IF NOT EXISTS svc.refs (name text PRIMARY KEY, id bytea NOT NULL);
 CREATE TABLE IF NOT EXISTS svc.objects (
   id bytea NOT NULL,
@@ -42,6 +43,14 @@ export class SharedRepository {
   /** The number of the last change; 0 before the first one. */
   number(): Promise<number> {
     return numberIn(this.#database);
+  }
+
+  /** The node whose repository is that of the cluster, and which has not sent it yet; null for any. */
+  async beginner(): Promise<string | null> {
+    const [row] = await this.#database.rows<{ begins: string | null }>(
+      'SELECT begins FROM svc.repository WHERE number = 0',
+    );
+    return row?.begins ?? null;
   }
 
   /** All names, as the change of this number left them. */
@@ -135,6 +144,11 @@ export class SharedRepository {
       return number + 1;
     });
   }
+}
+
+/** The first names of the repository are those that this node has. */
+export async function beginRepository(session: Session, node: string): Promise<void> {
+  await session.rows('UPDATE svc.repository SET begins = $1', [node]);
 }
 
 const IDS = (parameter: number): string => `SELECT decode(i, 'hex') FROM unnest($${parameter}::text[]) AS i`;

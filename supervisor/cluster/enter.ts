@@ -16,7 +16,8 @@ import { hasKeys, type Keys } from './keys.ts';
 /** A run of a node, and the one of the same data directory before it, null where none is known. */
 export type Run = { instance: string; previous: string | null };
 
-type EnterOptions = { database: Database; keys: Keys; layout: Layout; log: Pick<Logger, 'info'> };
+/** `node` is its name. */
+type EnterOptions = { database: Database; keys: Keys; layout: Layout; node: string; log: Pick<Logger, 'info'> };
 
 const IN_USE = '55P03';
 const LOCK = `SELECT pg_advisory_xact_lock(hashtextextended('svc.begin', 0))`;
@@ -29,8 +30,10 @@ export async function enterCluster(options: EnterOptions): Promise<Run> {
   const { firstDataOf } = await import('../../storage/cluster/first-data.ts');
   if (!(await hasKeys(database))) {
     if (recorded?.isBringing === false) throw otherDatabase();
+    const data = await firstDataOf(layout);
+    if (data.workspaces.length > 0) throw hasWorkspaces(data.workspaces);
     await writeNodeRecord(layout, { instance: run.instance, isBringing: true });
-    await begin(options, await firstDataOf(layout));
+    await begin(options, data);
   } else if (recorded === null && hasAnything(await firstDataOf(layout))) throw hasBegun();
   await keys.share();
   await writeNodeRecord(layout, { instance: run.instance, isBringing: false });
@@ -38,7 +41,7 @@ export async function enterCluster(options: EnterOptions): Promise<Run> {
 }
 
 /** Nothing of it is in the cluster until all of it is. */
-async function begin({ database, keys, layout, log }: EnterOptions, data: FirstData): Promise<void> {
+async function begin({ database, keys, layout, node, log }: EnterOptions, data: FirstData): Promise<void> {
   const { storeFirst } = await import('../../storage/cluster/first-data.ts');
   const { markCopy } = await import('../../storage/replication/first-snapshot.ts');
   const own = new Database(database.urls, { connections: 1, answerMs: LIMITS.beginAnswerMs });
@@ -47,7 +50,7 @@ async function begin({ database, keys, layout, log }: EnterOptions, data: FirstD
       await locked(session);
       if (await hasKeys(session)) return [];
       const said = new Progress(data, log);
-      const stored = await storeFirst(session, layout, data, () => said.step());
+      const stored = await storeFirst(session, layout, node, data, () => said.step());
       await keys.share(session);
       return stored;
     });
@@ -97,6 +100,13 @@ class Progress {
 
 function hasAnything({ apps, databases, runtime }: FirstData): boolean {
   return apps.length + databases.length > 0 || runtime !== null;
+}
+
+function hasWorkspaces(workspaces: readonly string[]): ConfigError {
+  return new ConfigError(
+    `The data directory has workspaces (${workspaces.join(', ')}), which do not come into a cluster. Start it without "cluster", publish what you want to keep, and close them: svc workspaces rm <workspace>.`,
+    'cluster',
+  );
 }
 
 function hasBegun(): ConfigError {

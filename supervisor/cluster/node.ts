@@ -164,7 +164,7 @@ export class ClusterNode {
       const warnings = await checkStart(database, { name: settings.node, address: settings.address });
       for (const warning of warnings) log.warn(warning);
       const keys = new Keys(database, settings.secret, layout);
-      const run = await enterCluster({ database, keys, layout, log });
+      const run = await enterCluster({ database, keys, layout, node: settings.node, log });
       return new ClusterNode(options, database, keys, run);
     } catch (error) {
       await database.close();
@@ -243,8 +243,9 @@ export class ClusterNode {
       if (epoch === undefined) throw movedError();
       return { bucket, epoch };
     };
-    const { tmpDir } = this.#options.layout;
-    return new SharedGit({ shared: new SharedRepository(this.#ofFiles), paths, tmpDir, git, fenceOf });
+    const { layout, settings } = this.#options;
+    const shared = new SharedRepository(this.#ofFiles);
+    return new SharedGit({ node: settings.node, shared, paths, tmpDir: layout.tmpDir, git, fenceOf });
   }
 
   get workspaces(): SharedWorkspaces {

@@ -8,7 +8,7 @@ import { bucketOf } from '../../protocol/buckets.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { GitJob } from '../../protocol/wire/git-jobs.ts';
 import { Database } from '../../storage/cluster/database.ts';
-import { SharedRepository } from '../../storage/cluster/shared-repository.ts';
+import { beginRepository, SharedRepository } from '../../storage/cluster/shared-repository.ts';
 import { prepareTables } from '../../storage/cluster/tables.ts';
 import { Refs } from '../../storage/git/refs.ts';
 import { CodeStorePaths } from '../../storage/layout.ts';
@@ -31,14 +31,14 @@ async function cluster(t: TestContext) {
   });
   let copies = 0;
   /** A node with an empty data directory. */
-  const node = () => {
+  const node = (name = 'one') => {
     const paths = new CodeStorePaths(join(folder, String(++copies)));
     mkdirSync(paths.dir);
     const local: Git = (operation, job) =>
       runGit({ operation, ...job, repository: paths.repository } as GitJob) as never;
     const shared = new SharedRepository(db);
     const fenceOf = (app: string) => ({ bucket: bucketOf(app), epoch: 1 });
-    const open = () => new SharedGit({ shared, paths, tmpDir: folder, git: local, fenceOf });
+    const open = () => new SharedGit({ node: name, shared, paths, tmpDir: folder, git: local, fenceOf });
     return { paths, open, git: open().run, names: () => new Refs(paths.repository).list('refs/') };
   };
   const files = (content: Record<string, string | Buffer>): string => {
@@ -157,4 +157,16 @@ test('a cluster that has nothing gets all of the first copy', { skip }, async (t
   await one.git('openRepository', { ...SIGNED, existing: true });
   assert.deepEqual(await checkout(two.git, 'notes', 'notes/v1'), { 'app.json': '1' });
   assert.deepEqual(two.names(), one.names());
+});
+
+test('of a cluster that one node begins, no other one gives it its first names', { skip }, async (t) => {
+  const { db, node, files, checkout } = await cluster(t);
+  await db.transaction((session) => beginRepository(session, 'one'));
+  const two = node('two');
+  await assert.rejects(two.git('openRepository', SIGNED), { name: 'ConfigError', message: /^The node one began/ });
+  const one = node('one');
+  await one.git('openRepository', SIGNED);
+  await publish(one.git, 'notes', files({ 'app.json': '1' }));
+  await two.git('openRepository', SIGNED);
+  assert.deepEqual(await checkout(two.git, 'notes'), { 'app.json': '1' });
 });

@@ -14,6 +14,7 @@ import { Refs } from '../../storage/git/refs.ts';
 import { recordOf, recordsIn } from '../../storage/git/transfer.ts';
 import type { CodeStorePaths } from '../../storage/layout.ts';
 import type { Pieces } from '../../storage/shared-files/tables.ts';
+import { ConfigError } from '../config.ts';
 import type { Git } from '../deployments/store/git-operations.ts';
 import { SerialByKey } from '../serial.ts';
 
@@ -34,6 +35,8 @@ const AT_ONCE = 16;
 const NOTHING: Names = new Map();
 
 type SharedGitOptions = {
+  /** The name of this node. */
+  node: string;
   shared: SharedRepository;
   paths: CodeStorePaths;
   tmpDir: string;
@@ -115,9 +118,19 @@ export class SharedGit {
     if (number > 0) {
       await this.#take(this.#number, number);
       await this.#setNames(names);
-    }
+    } else await this.#checkFirst();
     await this.#note(number, names);
     this.#isAhead = false;
+  }
+
+  async #checkFirst(): Promise<void> {
+    const { shared, node } = this.#options;
+    const first = (await shared.beginner()) ?? node;
+    if (first === node) return;
+    throw new ConfigError(
+      `The node ${first} began the cluster and has not sent its git repository yet. Start it first, on its data directory.`,
+      'cluster',
+    );
   }
 
   async #take(from: number, to: number): Promise<void> {
