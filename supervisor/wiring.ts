@@ -214,9 +214,9 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       now: clock.now,
     });
     phases.ends(() => notices.stop());
-    const nameOf = (app: string) => registry.loaded(app)?.active?.name ?? app;
     // Before these and those above: what they wait for, and store last, is at another node that may have ended.
     phases.ends(() => cluster?.forgetPeople());
+    const nameOf = (app: string) => registry.loaded(app)?.active?.name ?? app;
     const automationName = (ref: string) => automations.catalog.get(ref)?.manifest.name ?? ref;
     const failures = new FailureNotices({ notices, links, nameOf, automationName });
     const parts = {
@@ -265,7 +265,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const templates = openTemplates(parts);
     phases.ends(() => templates.stop());
     const web = new WebClient({ egress: egressOf(config), port: () => portOf(config, host.listening) });
-    const newApps = new NewApps({ layout, registry, deployments, jobs, databases, web });
+    const newApps = new NewApps({ layout, cluster, registry, deployments, jobs, databases, web });
     const clientDocuments = new ClientDocuments(egressOf(config), () => portOf(config, host.listening));
     const gitStore: GitStoreServices = openAuthoring(
       { ...parts, deployments, apps, repository, shared: cluster?.workspaces ?? null, tag, onProcess, refusalOf },

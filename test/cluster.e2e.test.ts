@@ -122,3 +122,38 @@ test("a page at one node calls and follows the app of another one that its own a
   await client.install(page, source([]));
   assert.equal((await call('svc_read', { app: used, query: 'all' })).json.error.code, 'FORBIDDEN');
 });
+
+test('an app is duplicated to an id of the other node, with its data, and survives the end of that node', {
+  skip,
+}, async (t) => {
+  const url = await database();
+  const [one, two] = nodesOf(t, url, ['one', 'two'], 'git') as [TestGateway, TestGateway];
+  await start(one, two);
+  const client = patient(one);
+  const [from, like, full] = [
+    await idAt(url, 'one', 'from'),
+    await idAt(url, 'two', 'like'),
+    await idAt(url, 'two', 'full'),
+  ];
+  await client.install(from, numbersOf(from));
+  await client.write(from, 'add', { v: 7 });
+  await client.call('PUT', `/svc/_apps/${from}/settings`, { body: { colour: 'green' } });
+  const { sha256 } = (await client.call('PUT', `/svc/${from}/_blobs`, { body: Buffer.from('A file.') })).json;
+  const duplicate = (body: object) => client.call('POST', `/svc/_apps/${from}/duplicate`, { body });
+  assert.equal((await duplicate({ id: like })).status, 201);
+  const made = await duplicate({ id: full, name: 'Copy', data: true });
+  assert.deepEqual([made.status, made.json.id], [201, full], made.text);
+  assert.equal((await duplicate({ id: full })).json.error.code, 'CONFLICT');
+  assert.equal(
+    (await client.call('POST', '/svc/_apps/nothing/duplicate', { body: { id: 'any' } })).json.error.code,
+    'UNKNOWN_APP',
+  );
+  await two.kill();
+  assert.deepEqual((await client.read(like, 'all')).json.data, []);
+  assert.deepEqual((await client.read(full, 'all')).json.data, [7]);
+  assert.deepEqual((await client.call('GET', `/svc/_apps/${full}/settings`)).json.settings, { colour: 'green' });
+  assert.equal((await client.call('GET', `/svc/${full}/_blobs/${sha256}`)).text, 'A file.');
+  // Each goes its own way.
+  await client.write(full, 'add', { v: 8 });
+  assert.deepEqual((await client.read(from, 'all')).json.data, [7]);
+});

@@ -122,6 +122,8 @@ const EXCEPTIONS: Readonly<Record<string, Subject>> = {
   'DELETE /svc/_backups': 'any',
   'GET /svc/_backups/files': 'any',
   'POST /svc/_backups/files/:name/verify': 'any',
+  // Where the new app comes to be.
+  'POST /svc/_apps/:id/duplicate': { of: 'app', in: 'body', name: 'id', without: 'any' },
   // The id may be left to the gateway.
   'POST /svc/_apps/_clone': { of: 'app', in: 'body', name: 'id', without: 'any' },
   'POST /svc/_sessions': 'any',

@@ -8,11 +8,13 @@ import type { UploadAnswer } from '../../protocol/answer-types.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId, freeName } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { VersionSummary } from '../../protocol/manifest.ts';
 import { joinSignals } from '../../protocol/signals.ts';
 import type { VersionFolders } from '../../protocol/wire/jobs.ts';
 import type { Registry } from '../../storage/apps/registry.ts';
+import { readCurrent, readVersion } from '../../storage/apps/versions.ts';
 import { exists, namesIn } from '../../storage/files/atomic-file.ts';
-import type { AppPaths, Layout } from '../../storage/layout.ts';
+import { type AppPaths, Layout } from '../../storage/layout.ts';
 import type { Databases } from '../databases.ts';
 import { stagingFolder } from '../deployments/change.ts';
 import type { Deployments, PublishOptions } from '../deployments/deploy.ts';
@@ -20,8 +22,21 @@ import type { Jobs } from '../jobs/jobs.ts';
 import type { WebClient } from '../web-client.ts';
 import { type AppChange, changeApp } from './app-edits.ts';
 
+/** The apps of a cluster, as one of its nodes has them. */
+export type AppsOfCluster = {
+  /** Whether this node serves it. */
+  serves(app: string): boolean;
+  /**
+   * Makes the files of an app, as they are stored, in a data directory of their own; with `data` also its database. Rejects with
+   * `UNKNOWN_APP` and `STORAGE_UNAVAILABLE`.
+   */
+  copyApp(app: string, to: Layout, wanted: { data: boolean }): Promise<void>;
+};
+
 type NewAppsOptions = {
   layout: Layout;
+  /** Null for a gateway of its own. */
+  cluster: AppsOfCluster | null;
   registry: Registry;
   deployments: Deployments;
   jobs: Jobs;
@@ -31,6 +46,9 @@ type NewAppsOptions = {
 
 /** `name` null: as the files say. `origin` is where the gateway is reached, `maker` and `by` say who asks. */
 type Wanted = Pick<PublishOptions, 'maker' | 'by'> & { id: string; name: string | null; origin: string };
+
+/** The version that serves. */
+type Live = { folders: VersionFolders; versionName: string };
 
 export class NewApps {
   readonly #options: NewAppsOptions;
@@ -80,11 +98,31 @@ export class NewApps {
    * Like the app `from`, with its code; with `data` also its database, files and settings. Automations are off, and webhooks have
    * addresses of their own; secrets, tokens and history stay with the other app.
    */
-  async duplicate(from: string, { id, name, ...asked }: Wanted, { data }: { data: boolean }): Promise<UploadAnswer> {
+  async duplicate(from: string, wanted: Wanted, { data }: { data: boolean }): Promise<UploadAnswer> {
+    const { layout, registry, cluster } = this.#options;
+    checkAppId(wanted.id);
+    if (cluster === null || cluster.serves(from)) {
+      const live = await this.#live(from);
+      if (data) await registry.checkData(from);
+      return this.#duplicate(layout.app(from), live, wanted, data);
+    }
+    return this.#inFolder(async (folder) => {
+      const copied = new Layout(folder, undefined, 'code-store');
+      await cluster.copyApp(from, copied, { data });
+      const app = copied.app(from);
+      const current = await readCurrent(app);
+      const active = current === null || current === 'damaged' ? null : await readVersion(app, current.activeVersion);
+      return this.#duplicate(app, await liveOf(from, app, active), wanted, data);
+    });
+  }
+
+  async #duplicate(
+    from: AppPaths,
+    { folders, versionName }: Live,
+    { id, name, ...asked }: Wanted,
+    data: boolean,
+  ): Promise<UploadAnswer> {
     const { layout, registry, deployments, jobs, databases } = this.#options;
-    checkAppId(id);
-    const { folders, versionName } = await this.#live(from);
-    if (data) await registry.checkData(from);
     const names = new Set((await registry.states()).map(({ id: one, active }) => active?.name ?? one));
     const called = name ?? freeName(versionName, (candidate) => names.has(candidate));
     const fill = async (to: string) =>
@@ -96,9 +134,9 @@ export class NewApps {
       await deployments.hold(id, async () => {
         if ((await registry.state(id)).active !== null)
           throw new SvcError('CONFLICT', `Somebody published "${id}" before it had its data; try again.`);
-        await jobs.seed({ from: layout.app(from).data, to: layout.app(id).data });
+        await jobs.seed({ from: from.data, to: layout.app(id).data });
         await databases.settle(id);
-        await copyKept(layout.app(from), layout.app(id));
+        await copyKept(from, layout.app(id));
       });
       const { webhooks } = await deployments.activate(id, placed.versionId, { origin: asked.origin });
       return { ...placed, activeVersion: placed.versionId, webhooks: [...placed.webhooks, ...webhooks] };
@@ -123,13 +161,9 @@ export class NewApps {
     );
   }
 
-  async #live(app: string): Promise<{ folders: VersionFolders; versionName: string }> {
+  async #live(app: string): Promise<Live> {
     const { layout, registry } = this.#options;
-    const { active } = await registry.state(app);
-    if (active === null) throw new SvcError('NO_ACTIVE_VERSION', `"${app}" has no active version; activate one first.`);
-    const { code, prepared } = layout.app(app).version(active.versionId);
-    // On the git store it is a link, which jobs do not follow.
-    return { folders: { code: await realpath(code), prepared }, versionName: active.name };
+    return liveOf(app, layout.app(app), (await registry.state(app)).active);
   }
 
   #place(archive: string, { id, name, ...asked }: Wanted): Promise<UploadAnswer> {
@@ -147,6 +181,13 @@ export class NewApps {
       await rm(folder, { recursive: true, force: true });
     }
   }
+}
+
+async function liveOf(app: string, paths: AppPaths, active: VersionSummary | null): Promise<Live> {
+  if (active === null) throw new SvcError('NO_ACTIVE_VERSION', `"${app}" has no active version; activate one first.`);
+  const { code, prepared } = paths.version(active.versionId);
+  // On the git store it is a link, which jobs do not follow.
+  return { folders: { code: await realpath(code), prepared }, versionName: active.name };
 }
 
 /** What lies beside the database and belongs to the data. Files are named by their content, so half a copy is whole for what it has. */

@@ -9,11 +9,13 @@ import { movedError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { ClusterStatus } from '../../protocol/routes/operations/cluster-rows.ts';
 import type { OwnedBucket } from '../../protocol/wire/frames.ts';
+import { unknownApp } from '../../storage/apps/registry.ts';
 import { AppDirectory, type ListedApp } from '../../storage/cluster/app-directory.ts';
 import { Database } from '../../storage/cluster/database.ts';
 import { SharedRepository } from '../../storage/cluster/shared-repository.ts';
 import { WorkspaceDirectory } from '../../storage/cluster/workspace-directory.ts';
 import type { CodeStorePaths, Layout } from '../../storage/layout.ts';
+import { openCopy } from '../../storage/replication/local-copy.ts';
 import { LogNames } from '../../storage/replication/names.ts';
 import { SharedFiles } from '../../storage/shared-files/shared-files.ts';
 import { bucketOfSubject, nameOf, type Subject } from '../../storage/shared-files/subjects.ts';
@@ -211,6 +213,18 @@ export class ClusterNode {
     this.#locate = locator(automations, this.#workspaces);
     this.#next = next;
     return this.#calls.handle;
+  }
+
+  serves(app: string): boolean {
+    return this.#owners.isOwn(bucketOf(app));
+  }
+
+  /** See `AppsOfCluster`. Any node may. */
+  async copyApp(app: string, to: Layout, { data }: { data: boolean }): Promise<void> {
+    const listed = await this.apps.in([bucketOf(app)]);
+    if (!listed.some(({ id, registeredAt }) => id === app && registeredAt !== null)) throw unknownApp(app);
+    await new SharedFiles(to, this.#ofFiles).fetch({ kind: 'app', id: app });
+    if (data) await openCopy(this.#ofFiles, app, to.app(app).data);
   }
 
   /** What this node knows of people; `db` is its copy of the identity database. Once. */
