@@ -446,14 +446,17 @@ for (const edges of PAIRS) {
       left.known.clear();
       const ofNobody = call(left, sent);
       await eventually(LIMIT_MS, () => left.calls.sent.ownerless > 0, 1);
-      tell([left, right], left, 5);
-      assert.equal((await ofNobody).body.toString(), `left ${body}`);
+      // A node that stops waits for it.
+      const settled = left.calls.settled().then(() => served.push('settled'));
+      tell([left, right], right, 5);
+      assert.equal((await ofNobody).body.toString(), `right ${body}`);
+      await settled;
       left.known.set(BUCKET, { node: 'gone', address: 'http://127.0.0.1:1', epoch: 6 });
       const ofGone = call(left, sent);
       await eventually(LIMIT_MS, () => left.calls.sent.lost > 0, 1);
       tell([left], left, 7);
       assert.equal((await ofGone).body.toString(), `left ${body}`);
-      assert.deepEqual(served, ['right', 'left', 'left']);
+      assert.deepEqual(served, ['right', 'right', 'settled', 'left']);
     });
 
     test('a node that may have lost a bucket since it knew of it does not answer', async (t) => {

@@ -294,7 +294,8 @@ export class Calls {
       body.on('error', (error) => {
         if (error instanceof SvcError) sendError(exchange, error);
       });
-      void this.#stream({ ...call, body });
+      const done = this.#nodes.begin();
+      void this.#stream({ ...call, body }).finally(done);
     }
   }
 
@@ -346,8 +347,10 @@ export class Calls {
       return;
     }
     this.#patience.set(exchange, until);
+    const done = this.#nodes.begin();
     setTimeout(() => {
       if (!exchange.aborted) this.#bring(exchange, bucket, files, body);
+      done();
     }, LIMITS.nodesAgainMs);
   }
 

@@ -83,7 +83,8 @@ export class NodeClient {
     if (this.#underWay > 0) await new Promise<void>((resolve) => this.#waiting.push(resolve));
   }
 
-  #begin(): () => void {
+  /** Something waits for another node until the function that this returns is called. */
+  begin(): () => void {
     this.#underWay++;
     let isDone = false;
     return () => {
@@ -106,7 +107,7 @@ export class NodeClient {
       headers.push(...(length === undefined ? ['transfer-encoding', 'chunked'] : ['content-length', length]));
     }
     const sent = this.#open(address, method, query === '' ? path : `${path}?${query}`, headers);
-    const done = this.#begin();
+    const done = this.begin();
     sent.on('close', done);
     let isConnected = false;
     let isAnswered = false;
