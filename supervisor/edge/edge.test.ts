@@ -698,6 +698,28 @@ for (const kind of EDGES) {
       assert.deepEqual([bodies.held, other.held], [0, 0]);
     });
 
+    test('a body that was read is given again as a stream, up to the limit that is named then', async () => {
+      await serving(
+        kind,
+        (exchange) => {
+          const refused = (error: SvcError) => sendError(exchange, error);
+          const streamed = async () => {
+            const parts: Buffer[] = [];
+            for await (const part of exchange.streamBody(exchange.path === '/small' ? 3 : LIMIT, 1000))
+              parts.push(part);
+            exchange.send(200, {}, Buffer.concat(parts));
+          };
+          exchange.readBody(LIMIT, () => setImmediate(() => streamed().catch(refused)), refused);
+        },
+        async ({ url }) => {
+          const post = (path: string, body: string) => fetch(url + path, { method: 'POST', body });
+          assert.equal(await (await post('/', 'hello')).text(), 'hello');
+          assert.equal(await (await post('/', '')).text(), '');
+          assert.equal((await post('/small', 'hello')).status, 413);
+        },
+      );
+    });
+
     test('answers that are not read share a budget: the longest idle reader is cut off', async () => {
       const answers = new AnswerBudget(2 * LARGE_BYTES);
       const aborted: string[] = [];

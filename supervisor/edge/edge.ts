@@ -94,7 +94,8 @@ export type Exchange = {
   refuseBody(error: SvcError): void;
   /**
    * The body as a stream with back-pressure, for uploads. It fails with `PAYLOAD_TOO_LARGE` over `limit`, and with
-   * `BAD_REQUEST` when it does not arrive within `timeoutMs` or the client goes away. Must be called as `readBody` is, and once.
+   * `BAD_REQUEST` when it does not arrive within `timeoutMs` or the client goes away. Must be called as `readBody` is, and once: also
+   * after `readBody` gave the body, which it then gives again.
    */
   streamBody(limit: number, timeoutMs: number): Readable;
   /** Counts the answer. It is null where nothing does. */

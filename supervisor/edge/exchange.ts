@@ -265,6 +265,15 @@ export abstract class BaseExchange {
     });
     // The stream may fail after its consumer is done with it, and an error without a listener ends the process.
     upload.on('error', () => {});
+    const collected = this.#collected;
+    if (collected !== null) {
+      if (collected.length > limit) upload.destroy(bodyTooLarge(limit));
+      else {
+        if (collected.length > 0) upload.push(collected);
+        upload.push(null);
+      }
+      return upload;
+    }
     const length = this.bodyLength();
     if (length > limit) {
       upload.destroy(bodyTooLarge(limit));
