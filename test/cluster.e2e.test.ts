@@ -1,6 +1,7 @@
 // Gateways that share a PostgreSQL database: what one has acknowledged the others serve, wherever it is asked for.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import pg from 'pg';
 import { appOf } from '../testing/apps.ts';
 import { idAt, nodesOf, patient, patiently, start } from '../testing/cluster-gateways.ts';
 import { openEvents } from '../testing/exchange-server.ts';
@@ -8,6 +9,8 @@ import { contentOf, fill } from '../testing/filled-gateway.ts';
 import type { Answer, TestGateway } from '../testing/gateway.ts';
 import { enter, signIn } from '../testing/origins.ts';
 import { database, whyNoPostgres } from '../testing/postgres.ts';
+import { childrenOf } from '../testing/processes.ts';
+import { eventually, LIMIT_MS } from '../testing/waiting.ts';
 
 const skip = whyNoPostgres() ?? false;
 
@@ -156,4 +159,39 @@ test('an app is duplicated to an id of the other node, with its data, and surviv
   // Each goes its own way.
   await client.write(full, 'add', { v: 8 });
   assert.deepEqual((await client.read(from, 'all')).json.data, [7]);
+});
+
+test('after the end of a writer whose last commit the log lacks, reads show what is written then', {
+  skip,
+}, async (t) => {
+  const url = await database();
+  const [one] = nodesOf(t, url, ['one']) as [TestGateway];
+  await start(one);
+  const node = patient(one);
+  await node.install('numbers', numbersOf('numbers'));
+  const add = (v: number) => node.write('numbers', 'add', { v }, { headers: { 'idempotency-key': `${v}` } });
+  const all = async () => (await node.read('numbers', 'all')).json.data;
+  await add(1);
+  // The thread of the app has the file open from here on.
+  assert.deepEqual(await all(), [1]);
+  const client = new pg.Client(url);
+  await client.connect();
+  try {
+    await client.query('BEGIN; LOCK svc.log IN SHARE MODE');
+    const unknown = one.write('numbers', 'add', { v: 2 });
+    const waiting = "FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'svc'";
+    const isWaiting = async () => (await client.query(`SELECT pid ${waiting}`)).rowCount !== 0;
+    assert.ok(await eventually(LIMIT_MS, isWaiting), 'the log is asked to take the commit');
+    for (const { pid, role } of childrenOf(one.pid)) if (role === 'writer') process.kill(pid, 'SIGKILL');
+    await client.query(`SELECT pg_terminate_backend(pid) ${waiting}`);
+    await client.query('COMMIT');
+    await unknown;
+  } finally {
+    await client.end();
+  }
+  await add(3);
+  assert.deepEqual(
+    (await all()).filter((v: number) => v !== 2),
+    [1, 3],
+  );
 });

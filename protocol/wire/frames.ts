@@ -54,7 +54,7 @@ export const Kind = {
   elsewhere: 49,
   owned: 50,
   released: 51,
-  dropped: 53,
+  replaced: 53,
   caller: 52,
 } as const;
 
@@ -273,8 +273,8 @@ type Frames = {
   owned: [turn: number, buckets: OwnedBucket[]];
   /** From it: of buckets that the frame of this turn, or one before it, left out, everything is in the log and every file is closed. */
   released: [turn: number];
-  /** From it: the database of that name lost commits that the log of pages does not have. Its file was removed; who has it open reads the old one. */
-  dropped: [name: string];
+  /** From it: the file of the database of that name is another one, or gone, to be what the log of pages has; who has it open reads the old one. */
+  replaced: [name: string];
   /** Child or actor → supervisor: able to work. `detail` is shown in the process tree. */
   ready: [detail: { pid: number; threadId?: number }];
   /**

@@ -15,8 +15,11 @@ import { NO_LOG, readLog, type WalPlace } from './wal-pages.ts';
 /** What the log has of a database; `bytes` and `entries` are since its snapshot. Seq 0 where it has nothing yet. */
 export type LogEnd = Head & { bytes: number; entries: number };
 
-/** `kept`: the file and its write-ahead log are as they were. `new`: the log has nothing, and there was no copy of it here. */
-export type Copy = { end: LogEnd; how: 'kept' | 'forward' | 'fetched' | 'new' };
+/**
+ * `kept`: the file and its write-ahead log are as they were. `new`: the log has nothing, and there was no copy of it here. `aside`: the
+ * log has nothing any more, and the copy has another name now.
+ */
+export type Copy = { end: LogEnd; how: 'kept' | 'forward' | 'fetched' | 'new' | 'aside' };
 
 /**
  * Makes `file` what the log has, in one transaction of reading. Nobody may have it open for writing. A file that changes is another file
@@ -35,8 +38,9 @@ export function openCopy(database: Database, name: string, file: string): Promis
       else if (local.isAhead) await fresh.begin(local.mark.place);
       const end = await bringForward(session, name, snapshot, fresh, local?.mark ?? null);
       if (end.seq === 0) {
-        if (readMark(file) !== null) setAside(file);
-        return { end, how: 'new' };
+        if (readMark(file) === null) return { end, how: 'new' };
+        setAside(file);
+        return { end, how: 'aside' };
       }
       if (!fresh.isBegun) return { end, how: 'kept' };
       await fresh.replace(end);

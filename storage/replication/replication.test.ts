@@ -384,7 +384,7 @@ test('a copy is kept, brought forward, or dropped where it is ahead', { skip }, 
   ]);
   assert.equal((await openCopy(db, 'todos', stranger)).how, 'fetched');
   await db.rows('DELETE FROM svc.log');
-  assert.equal((await openCopy(db, 'todos', stranger)).how, 'new');
+  assert.equal((await openCopy(db, 'todos', stranger)).how, 'aside');
   assert.ok(!existsSync(stranger));
   // Whoever has lost the log still has the copy.
   const aside = readdirSync(folder).find((name) => name.startsWith(`${basename(stranger)}.removed-`));

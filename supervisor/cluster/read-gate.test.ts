@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -44,7 +44,13 @@ function opened(t: TestContext) {
     rmSync(folder, { recursive: true, force: true });
   });
   let reads = 0;
-  return { gate, questions, commit, state: () => reader.read(++reads), ended: () => ended };
+  /** As the writer does that fetches the database anew. */
+  const replace = () => {
+    copyFileSync(file, `${file}-fetched`);
+    for (const path of [`${file}-wal`, `${file}-shm`, file]) rmSync(path);
+    renameSync(`${file}-fetched`, file);
+  };
+  return { gate, questions, commit, replace, state: () => reader.read(++reads), ended: () => ended };
 }
 
 test('an answer that may show a commit waits until the log has it, and all that wait ask once', async (t) => {
@@ -94,4 +100,18 @@ test('what the log will not have is an error, and the next answer asks again', a
   await again;
   gate.forget(APP);
   assert.equal(ended(), 1);
+});
+
+test('what was read of a file that another one took the place of is an error, however soon the log answers', async (t) => {
+  const { gate, questions, commit, replace } = opened(t);
+  commit();
+  const waits = gate.settled(APP) as Promise<void>;
+  await Promise.resolve();
+  replace();
+  questions[0]?.confirm();
+  await assert.rejects(waits, { code: 'STORAGE_UNAVAILABLE' });
+  const again = gate.settled(APP) as Promise<void>;
+  await Promise.resolve();
+  questions[1]?.confirm();
+  await again;
 });

@@ -1,5 +1,6 @@
 /** Holds back answers that may show what the log of pages has not (specification, "Log of pages"). */
-import { existsSync } from 'node:fs';
+import { statSync } from 'node:fs';
+import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isSameState, StateReader } from '../../storage/wal-index.ts';
 
@@ -17,7 +18,10 @@ export type ReadGateOptions = {
 };
 
 type Known = {
+  readonly app: string;
   readonly file: string;
+  /** Tells it from one that takes its place; 0 until there is one. */
+  inode: number;
   readonly reader: StateReader;
   readonly writer: Confirmation;
   /** A state that the log has. */
@@ -44,8 +48,9 @@ export class ReadGate {
   settled(app: string): Promise<void> | null {
     const known = this.#known.get(app) ?? this.#open(app);
     const state = this.#stateOf(known);
+    if (isSameState(known.confirmed, state)) return null;
     // Without a file nothing was read.
-    if (state === null ? !existsSync(known.file) : isSameState(known.confirmed, state)) return null;
+    if (state === null && known.inode === 0 && inodeOf(known.file) === 0) return null;
     known.next ??= known.asking.then(() => this.#ask(known));
     return known.next;
   }
@@ -74,6 +79,13 @@ export class ReadGate {
     const state = this.#stateOf(known);
     const before = state === null ? null : Uint8Array.from(state);
     const answered = known.writer.confirm().then(() => {
+      // The writer says what the log has of this file, and the handler may have read another one.
+      const inode = inodeOf(known.file);
+      if (known.inode === 0) known.inode = inode;
+      if (known.inode !== inode) {
+        if (this.#known.get(known.app) === known) this.forget(known.app);
+        throw replaced(known.app);
+      }
       known.confirmed = before;
     });
     known.asking = answered.catch(() => {});
@@ -90,7 +102,9 @@ export class ReadGate {
     if (this.#known.size >= LIMITS.histories && oldest !== undefined) this.forget(oldest);
     const file = this.#options.file(app);
     const known = {
+      app,
       file,
+      inode: inodeOf(file),
       reader: new StateReader(file),
       writer: this.#options.open(app),
       confirmed: null,
@@ -100,4 +114,14 @@ export class ReadGate {
     this.#known.set(app, known);
     return known;
   }
+}
+
+/** Of a file; 0 without one. */
+function inodeOf(file: string): number {
+  return statSync(file, { throwIfNoEntry: false })?.ino ?? 0;
+}
+
+function replaced(app: string): SvcError {
+  const message = `The data of ${app} was fetched again while it was read. Try again.`;
+  return new SvcError('STORAGE_UNAVAILABLE', message);
 }

@@ -13,6 +13,7 @@ export type CommitsOptions = {
   file(app: string): string;
   /** Everything of an app may have changed, not only its data; told before the watchers. */
   onChanged?(app: string): void;
+  onForgotten?(app: string): void;
   /** Milliseconds that only grow. */
   now?: () => number;
   reader?: (file: string) => Pick<StateReader, 'read' | 'close'>;
@@ -41,6 +42,7 @@ export class Commits {
   constructor(options: CommitsOptions) {
     this.#options = {
       onChanged: () => {},
+      onForgotten: () => {},
       now: performance.now.bind(performance),
       reader: (of) => new StateReader(of),
       ...options,
@@ -125,6 +127,7 @@ export class Commits {
     this.#known.get(app)?.reader.close();
     this.#known.delete(app);
     this.#options.onChanged(app);
+    this.#options.onForgotten(app);
   }
 
   close(): void {

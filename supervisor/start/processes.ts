@@ -18,7 +18,7 @@ import type { Host } from './given-parts.ts';
 import type { Phases } from './phases.ts';
 
 /** What is answered by parts that are made later. */
-type LaterCallbacks = Omit<TreeCallbacks, 'onCommitted' | 'onWriterLost' | 'onDropped' | 'unsettled' | 'onFatal'>;
+type LaterCallbacks = Omit<TreeCallbacks, 'onCommitted' | 'onWriterLost' | 'onReplaced' | 'unsettled' | 'onFatal'>;
 type ProcessesOptions = LaterCallbacks & {
   config: Config;
   layout: Layout;
@@ -32,7 +32,11 @@ export function startProcesses(phases: Phases, { config, layout, log, host, clus
   phases.begin('processes');
   const changes = new ChangeStreams();
   phases.ends(() => changes.closeAll());
-  const commits = new Commits({ file: (app) => layout.app(app).data, onChanged: (app) => results.forget(app) });
+  const commits = new Commits({
+    file: (app) => layout.app(app).data,
+    onChanged: (app) => results.forget(app),
+    onForgotten: (app) => gate?.forget(app),
+  });
   phases.ends(() => commits.close());
   const results: Results = new Results(commits);
   const onWriterLost = (app: string) => {
@@ -46,7 +50,7 @@ export function startProcesses(phases: Phases, { config, layout, log, host, clus
     gate?.committed(app, after);
     commits.committed(app, before, after, tables);
   };
-  const onDropped = (app: string) => {
+  const onReplaced = (app: string) => {
     // The gateway's own are read through the writer.
     if (isOwnDatabase(app)) return;
     gate?.forget(app);
@@ -70,7 +74,7 @@ export function startProcesses(phases: Phases, { config, layout, log, host, clus
       ...callbacks,
       onWriterLost,
       onCommitted,
-      onDropped,
+      onReplaced,
       unsettled: (app) => gate?.settled(app) ?? null,
       onFatal: host.onFatal,
     },

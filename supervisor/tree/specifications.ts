@@ -44,8 +44,8 @@ export type TreeCallbacks = {
   onCommitted(app: string, before: Uint8Array | null, after: Uint8Array | null, tables: string[] | null): void;
   /** The writer died: what the app had asked of it may be stored or not. */
   onWriterLost(app: string): void;
-  /** A writer removed the file of a database, see the frame. */
-  onDropped(app: string): void;
+  /** A writer replaced the file of a database, see the frame. */
+  onReplaced(app: string): void;
   /** A process started or ended: what the next gateway has to know should this one be killed. */
   onProcess(pid: number, role: string, alive: boolean): void;
   /** The writer cannot be kept running: the daemon must end. */

@@ -184,10 +184,9 @@ export class Tree {
     for (const actor of this.#firesOf(app)) actor.restart();
   }
 
-  /** The file of an app's data is another one: threads that have the old one open end now. */
+  /** The file of an app's data is another one: threads that have the old one open end now, with what they read of it. */
   reopen(app: string): void {
-    for (const generation of this.#generations.values())
-      if (generation.spec.app === app) generation.terminate('superseded', 'its data was fetched anew');
+    for (const generation of this.#generations.values()) if (generation.spec.app === app) generation.discard();
   }
 
   /** The secrets of an app or draft changed: its threads are told. */
@@ -291,7 +290,7 @@ export class Tree {
       },
       onFrame: (frame) => {
         if (frame[0] === Kind.released) this.writers.owned.released(writer, frame[1]);
-        else if (frame[0] === Kind.dropped) this.#options.callbacks.onDropped(frame[1]);
+        else if (frame[0] === Kind.replaced) this.#options.callbacks.onReplaced(frame[1]);
         else if (frame[0] !== Kind.committed) throw new Error(`The writer may not send frames of kind ${frame[0]}.`);
         else this.#options.callbacks.onCommitted(frame[1], frame[2], frame[3], frame[4]);
       },

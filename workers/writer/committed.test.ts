@@ -34,7 +34,7 @@ beforeEach(async () => {
     migrate,
     checkpoint,
     keeper: null,
-    dropped: () => {},
+    replaced: () => {},
     committed: (name, change) => void course.push({ name, ...change }),
   });
   const waiting = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>();

@@ -58,16 +58,20 @@ export class Keeper {
     return this.#epochs.get(bucketOf(database));
   }
 
-  /** Makes the local copy what the log has. Nobody may have it open for writing. Rejects with `STORAGE_UNAVAILABLE`. */
-  async open(database: string, file: string): Promise<KeptDatabase> {
+  /**
+   * Makes the local copy what the log has. Nobody may have it open for writing. `isReplaced`: who has it open for reading reads an old
+   * one. Rejects with `STORAGE_UNAVAILABLE`.
+   */
+  async open(database: string, file: string): Promise<{ kept: KeptDatabase; isReplaced: boolean }> {
     const epoch = this.epochOf(database);
     if (epoch === undefined) throw notOurs(database);
     const writer = await this.#log.begin();
-    const { end } = await openCopy(this.#reading, database, file).catch((error: unknown) => {
+    const { end, how } = await openCopy(this.#reading, database, file).catch((error: unknown) => {
       throw error instanceof SvcError ? error : failed(`This node cannot make its copy of ${database}`, error);
     });
     const position = positionAt(database, writer, epoch, end);
-    return new KeptDatabase(file, position, this.#shipper, () => this.#fold(position));
+    const kept = new KeptDatabase(file, position, this.#shipper, () => this.#fold(position));
+    return { kept, isReplaced: how !== 'kept' && how !== 'new' };
   }
 
   /** Shortens the log of the database. A failure leaves it for a later commit: the log is longer, and right. */

@@ -153,7 +153,7 @@ function newLanes(options: Partial<LaneTools> = {}): Lanes {
     migrate,
     checkpoint,
     keeper: null,
-    dropped: () => {},
+    replaced: () => {},
     committed: () => {},
     ...options,
   });

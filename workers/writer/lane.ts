@@ -58,8 +58,8 @@ export type LaneTools = {
   committed(name: string, change: Change): void;
   /** Keeps the databases in the log of a cluster; null for a gateway of its own. */
   keeper: Keeper | null;
-  /** The file of the database of `name` was removed, because the log lacks a commit. */
-  dropped(name: string): void;
+  /** The file of the database of `name` was removed, or another one took its place; answers follow after this. */
+  replaced(name: string): void;
 };
 
 /** The bucket of a value, by the upper bounds of the buckets but the last. */
@@ -351,7 +351,9 @@ export class Lane {
     try {
       await this.#kept?.settled();
       this.close();
-      this.#kept = await (keeper as Keeper).open(this.name, this.file);
+      const { kept, isReplaced } = await (keeper as Keeper).open(this.name, this.file);
+      this.#kept = kept;
+      if (isReplaced) this.#tools.replaced(this.name);
     } catch (error) {
       failAll(this.#queue.splice(0), error);
     }
@@ -373,7 +375,7 @@ export class Lane {
     this.#closeFile();
     this.#kept.drop();
     this.#kept = null;
-    this.#tools.dropped(this.name);
+    this.#tools.replaced(this.name);
     this.#wake();
   }
 

@@ -92,8 +92,8 @@ class Writer {
         this.#supervisor?.send([Kind.committed, name, before, after, tables]);
         this.#supervisor?.flush();
       },
-      dropped: (name) => {
-        this.#supervisor?.send([Kind.dropped, name]);
+      replaced: (name) => {
+        this.#supervisor?.send([Kind.replaced, name]);
         this.#supervisor?.flush();
       },
     });

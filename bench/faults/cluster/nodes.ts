@@ -22,7 +22,14 @@ const CLOCK_BYTES = 8;
 const DISK = '96m';
 
 /** `disk` is a file system of its own, and `clock` the file that sets its time of day, where it can have them. */
-export type Node = { name: string; gateway: TestGateway; port: number; disk: string | null; clock: string | null };
+export type Node = {
+  name: string;
+  gateway: TestGateway;
+  port: number;
+  folder: string;
+  disk: string | null;
+  clock: string | null;
+};
 
 /** What this machine does not let us change, and why. */
 export type Missing = { what: 'network' | 'disk' | 'clock'; why: string };
@@ -93,7 +100,7 @@ export class Cluster {
       disk ?? folder,
     );
     await gateway.start(String(port));
-    this.nodes.push({ name, gateway, port, disk, clock });
+    this.nodes.push({ name, gateway, port, folder, disk, clock });
   }
 
   /** The processes of a node, its own first. */
@@ -136,10 +143,11 @@ export class Cluster {
     if (clock !== null) writeFileSync(clock, bytes, { flag: 'r+' });
   }
 
-  /** The gateways end in order, with the database there. */
+  /** The gateways end in order, with the database there. What each logged is beside its data directory then. */
   async end(): Promise<void> {
     this.network?.mend();
     await Promise.allSettled(this.nodes.map(({ gateway }) => gateway.stop()));
+    for (const { folder, name, gateway } of this.nodes) writeFileSync(join(folder, `${name}.log`), gateway.log);
     for (const server of this.servers) await server.stop();
     for (const unmount of this.#unmounts) await eventually(LONG_MS, () => succeeds(unmount));
     this.network?.close();

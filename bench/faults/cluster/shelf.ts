@@ -66,7 +66,8 @@ export class Shelf extends Client {
   async #store(node: TestGateway): Promise<void> {
     const content = Buffer.alloc(this.random.between(1, BYTES), `file ${++this.#count} `);
     const headers = { 'content-type': 'text/plain; charset=utf-8' };
-    const answer = await this.answered('A file', node.call('PUT', PATH, { body: content, headers }));
+    const what = `A file of ${content.length} bytes, asked for at node ${this.#nodes.indexOf(node) + 1},`;
+    const answer = await this.answered(what, node.call('PUT', PATH, { body: content, headers }));
     this.#note('file', answer);
     if (answer?.status === 201) this.#files.push(sha256(content));
   }

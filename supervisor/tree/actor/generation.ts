@@ -115,6 +115,8 @@ export class Generation implements LinkHandlers {
   /** End the current wait for the thread or its host, and the wait for the answer to a probe. */
   #stopWaiting: (() => void) | null = null;
   #stopProbing: (() => void) | null = null;
+  /** What it answers from now on may show what is not stored any more. */
+  #isDiscarded = false;
   #pings = 0;
   /** The schema that it was last told of. */
   #schema = -1;
@@ -273,6 +275,12 @@ export class Generation implements LinkHandlers {
     });
   }
 
+  /** The file that it has open is not that of its app any more: the same as `terminate`, also for calls whose answers are on their way. */
+  discard(): void {
+    this.#isDiscarded = true;
+    this.terminate('superseded', 'its data was fetched anew');
+  }
+
   onFrame(frame: Frame): void {
     switch (frame[0]) {
       case Kind.result:
@@ -358,8 +366,9 @@ export class Generation implements LinkHandlers {
     else this.#end();
   }
 
-  /** Undefined for a number that the thread made up. */
+  /** Undefined for a number that the thread made up, and for a call that is to be handed back. */
   #take(id: number): Call | undefined {
+    if (this.#isDiscarded) return undefined;
     const call = this.inFlight.get(id);
     this.inFlight.delete(id);
     return call;
