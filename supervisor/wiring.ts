@@ -102,7 +102,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       onGaveUp: (...crash) => failures.gaveUp(...crash),
       onStarted: (app) => failures.started(app),
     });
-    const { changes, commits, results, tree, treeReady, databases } = processes;
+    const { changes, commits, results, tree, treeReady, databases, unsettled } = processes;
     phases.begin('registry');
     const opening = Registry.open({
       layout,
@@ -169,6 +169,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       createChild: (name, events) => tree.sqlChild(name, events),
       database: (app, migrated) => databases.ofCaller(app, migrated),
       onDamaged: (app, damage) => registry.damages.report(app, damage),
+      unsettled,
       maxResultBytes: config.maxResultBytes,
       onEnded: (app, msg) => {
         const versionId = tree.existing(app)?.summary.versionId;

@@ -224,6 +224,7 @@ export const RETIRE_REASONS = [
   'shutdown',
   'removed',
   'moved',
+  'replaced',
 ] as const;
 export type RetireReason = (typeof RETIRE_REASONS)[number];
 
@@ -273,7 +274,7 @@ type Frames = {
   owned: [turn: number, buckets: OwnedBucket[]];
   /** From it: of buckets that the frame of this turn, or one before it, left out, everything is in the log and every file is closed. */
   released: [turn: number];
-  /** From it: the file of the database of that name is another one, or gone, to be what the log of pages has; who has it open reads the old one. */
+  /** From it: the file of the database of that name is another one, or gone, as the log of pages has it; who has it open reads the old one. */
   replaced: [name: string];
   /** Child or actor → supervisor: able to work. `detail` is shown in the process tree. */
   ready: [detail: { pid: number; threadId?: number }];

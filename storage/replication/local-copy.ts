@@ -102,8 +102,11 @@ function setAside(file: string): void {
 /** Removes the copy, with all that was committed to it. */
 export function dropCopy(file: string): void {
   removeMark(file);
-  for (const path of [`${file}-wal`, `${file}-shm`, file]) rmSync(path, { force: true });
+  for (const path of [...logsOf(file), file]) rmSync(path, { force: true });
 }
+
+/** The write-ahead log and its index, which are of this file alone. */
+const logsOf = (file: string): string[] => [`${file}-wal`, `${file}-shm`];
 
 /** Whether the write-ahead log ends at the place, or after it. Null when it lost what it had: the file alone cannot be known. */
 function localState(file: string, place: WalPlace): 'at' | 'ahead' | null {
@@ -155,12 +158,16 @@ class FreshFile {
     this.#bytes = size * pageBytes;
   }
 
-  /** Takes the place of the copy, at this entry of the log. After a crash between two steps there is no mark: it is fetched again. */
+  /**
+   * Takes the place of the copy, at this entry of the log. After a crash between two steps there is no mark: it is fetched again. Whoever
+   * opens the name finds a file at each moment.
+   */
   async replace(end: Head): Promise<void> {
     const handle = this.#handle as FileHandle;
     await handle.truncate(this.#bytes);
     await handle.sync();
-    dropCopy(this.#file);
+    removeMark(this.#file);
+    for (const log of logsOf(this.#file)) rmSync(log, { force: true });
     await renameDurable(this.#path, this.#file);
     const mark = new MarkWriter(this.#file);
     mark.write({ ...end, place: NO_LOG });

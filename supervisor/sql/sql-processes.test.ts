@@ -55,6 +55,7 @@ after(async () => {
 
 function start(options: { sqlMs?: number; idleMs?: number; ended?: string[] } = {}): void {
   processes = new SqlProcesses({
+    unsettled: () => null,
     ...options,
     createChild: (name, events) => {
       const child: Child = new Child(

@@ -19,6 +19,8 @@ type SqlProcessesOptions = {
   database(app: string, migrated: boolean): Pick<SqlOrder, 'dataFile' | 'migrated'> & { writer: SqlWriter };
   /** A statement met damaged data of the app or draft. Resolves with the error for its caller. */
   onDamaged(app: string, damage: Damage): Promise<SvcError>;
+  /** As `TreeCallbacks.unsettled`. */
+  unsettled(app: string): Promise<void> | null;
   maxResultBytes: number;
   /** For the log: a statement ended its process, or was ended with it. */
   onEnded(app: string, what: string): void;
@@ -108,7 +110,7 @@ export class SqlProcesses {
     });
     this.#statements.set(id, statement);
     void this.#underWay
-      .run(app, () => answer)
+      .run(app, async () => this.#shown(app, await answer))
       .finally(() => this.#statements.delete(id))
       .then(
         (frame) => this.#settle(statement, frame),
@@ -139,6 +141,18 @@ export class SqlProcesses {
       statement.writes = true;
       this.#client.tell(id, statement.order(id));
     } else this.#client.answer(id, frame);
+  }
+
+  /** What was read is answered when the log of pages has it. */
+  async #shown(app: string, frame: Answer): Promise<Answer> {
+    if (frame[0] !== Kind.result || frame[2] !== SqlStatus.read) return frame;
+    const unsettled = this.#options.unsettled(app);
+    if (unsettled === null) return frame;
+    const [kind, id, status, body, handlerMs] = frame;
+    // Its bytes are those of the connection.
+    const kept = Buffer.from(body);
+    await unsettled;
+    return [kind, id, status, kept, handlerMs];
   }
 
   #settle(statement: Statement, frame: Answer): void {

@@ -46,6 +46,7 @@ export function startProcesses(phases: Phases, { config, layout, log, host, clus
   const fileOf = (app: string) => layout.app(app).data;
   const gate = cluster && new ReadGate({ file: fileOf, open: (app) => databases.confirmation(app) });
   phases.ends(() => gate?.close());
+  const unsettled = (app: string) => gate?.settled(app) ?? null;
   const onCommitted: TreeCallbacks['onCommitted'] = (app, before, after, tables) => {
     gate?.committed(app, after);
     commits.committed(app, before, after, tables);
@@ -75,7 +76,7 @@ export function startProcesses(phases: Phases, { config, layout, log, host, clus
       onWriterLost,
       onCommitted,
       onReplaced,
-      unsettled: (app) => gate?.settled(app) ?? null,
+      unsettled,
       onFatal: host.onFatal,
     },
   });
@@ -84,7 +85,7 @@ export function startProcesses(phases: Phases, { config, layout, log, host, clus
   const treeReady = tree.start();
   // Observed here too, so that a failure below does not leave it unhandled.
   treeReady.catch(() => {});
-  return { changes, commits, results, tree, treeReady, databases };
+  return { changes, commits, results, tree, treeReady, databases, unsettled };
 }
 
 /** Where the gateway listens; null while nobody knows. */

@@ -208,10 +208,14 @@ export class KeptDatabase {
     this.#end();
   }
 
-  /** Removes the local copy, which was closed. */
-  drop(): void {
+  /**
+   * The log lacks a commit, and the file was closed. It stays in its place until one that is right takes it: what reads it waits for the
+   * log. A file of which the log has nothing is removed, as it would be taken for one that has to go there. Answers whether it was.
+   */
+  lost(): boolean {
     this.#end();
-    dropCopy(this.#file);
+    if (this.isUnknown) dropCopy(this.#file);
+    return this.isUnknown;
   }
 
   #end(): void {

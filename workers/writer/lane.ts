@@ -367,15 +367,14 @@ export class Lane {
     this.#wake();
   }
 
-  /** The log of pages lacks a commit: removes the local copy. The next operation gets it again. */
+  /** The log of pages lacks a commit: the local copy is of no use. The next operation gets it again. */
   #lose(): void {
     if (this.#held || this.#kept === null) return;
     // Closing copies the write-ahead log into the file: from here on the copy is of no use, after a crash as well.
     this.#kept.rewriting();
     this.#closeFile();
-    this.#kept.drop();
+    if (this.#kept.lost()) this.#tools.replaced(this.name);
     this.#kept = null;
-    this.#tools.replaced(this.name);
     this.#wake();
   }
 

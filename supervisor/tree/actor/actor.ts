@@ -357,6 +357,11 @@ export class Actor implements Tenant {
       this.#pump();
       return;
     }
+    if (death.reason === 'replaced') {
+      this.#leave();
+      this.#pump();
+      return;
+    }
     this.lastExit = death.detail ? `${death.reason}: ${death.detail}` : death.reason;
     this.restarts++;
     this.meter.restarts++;

@@ -82,4 +82,5 @@ const WHY: Record<RetireReason, string> = {
   shutdown: 'the gateway was stopping',
   removed: 'the app was removed',
   moved: 'another node has its data now',
+  replaced: 'its data was fetched anew',
 };

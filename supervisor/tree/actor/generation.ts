@@ -275,10 +275,11 @@ export class Generation implements LinkHandlers {
     });
   }
 
-  /** The file that it has open is not that of its app any more: the same as `terminate`, also for calls whose answers are on their way. */
+  /** The file that it may have open is not that of its app any more: as `terminate`, and what it read is not answered. */
   discard(): void {
+    if (this.state === 'placed' || this.state === 'starting') return;
     this.#isDiscarded = true;
-    this.terminate('superseded', 'its data was fetched anew');
+    this.terminate('replaced');
   }
 
   onFrame(frame: Frame): void {
@@ -366,15 +367,16 @@ export class Generation implements LinkHandlers {
     else this.#end();
   }
 
-  /** Undefined for a number that the thread made up, and for a call that is to be handed back. */
+  /** Undefined for a number that the thread made up. */
   #take(id: number): Call | undefined {
-    if (this.#isDiscarded) return undefined;
     const call = this.inFlight.get(id);
     this.inFlight.delete(id);
     return call;
   }
 
   #succeeded([, id, status, body, handlerMs]: FrameOf<'result'>): void {
+    // The call is handed back when the thread has ended.
+    if (this.#isDiscarded) return;
     const call = this.#take(id);
     if (!call) return;
     if (call.settled) call.outcomeUnknown();
