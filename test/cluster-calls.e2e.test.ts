@@ -93,7 +93,7 @@ async function startNodes(): Promise<Node[]> {
       owners,
       secret: 'of this test',
       places: new Places(config),
-      store: async () => {},
+      storing: () => async () => {},
       next: (exchange) => next(exchange),
       nodes: () => addresses,
       locate: (found) => locate(found),

@@ -6,7 +6,9 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { BUCKETS, bucketOf } from '../protocol/buckets.ts';
 import type { NodeStatus } from '../protocol/routes/operations/cluster-rows.ts';
+import { appOf } from '../testing/apps.ts';
 import { type OtherNode, otherNode } from '../testing/cluster.ts';
+import { patient } from '../testing/cluster-gateways.ts';
 import { svc } from '../testing/command-line.ts';
 import { freePort } from '../testing/free-port.ts';
 import { type Answer, TestGateway } from '../testing/gateway.ts';
@@ -136,6 +138,14 @@ describe('a gateway that is a node', { skip: whyNoPostgres() ?? false }, () => {
   });
 
   test('a database that is away is said, with its address, and the node comes back by itself', async () => {
+    const notes = appOf('notes', {
+      queries: { all: "({ db }) => db.all('SELECT v FROM notes')" },
+      actions: { add: "({ db, input }) => db.run('INSERT INTO notes VALUES (?)', input.v)" },
+      migrations: ['CREATE TABLE notes (v INTEGER);'],
+    });
+    await gateway.install('notes', notes);
+    const stored = await gateway.write('notes', 'add', { v: 1 }, { headers: { 'idempotency-key': 'one' } });
+    assert.equal(stored.status, 200, stored.text);
     await server.kill();
     assert.ok(await eventually(LIMIT_MS, async () => (await show()).database.answers === false));
     const { database: away } = await show();
@@ -149,5 +159,8 @@ describe('a gateway that is a node', { skip: whyNoPostgres() ?? false }, () => {
     await server.start();
     assert.ok(await owns('berlin', (buckets) => buckets === BUCKETS));
     assert.ok(await eventually(LIMIT_MS, async () => (await show()).database.answers === true));
+    assert.deepEqual((await patient(gateway).read('notes', 'all')).json.data, [{ v: 1 }]);
+    // What it had was let go of without the database, at once.
+    assert.doesNotMatch(gateway.log, /cannot be let go of/);
   });
 });

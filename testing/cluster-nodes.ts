@@ -62,7 +62,7 @@ export async function startNode(
     owners,
     secret: SECRET,
     places,
-    store: async () => {},
+    storing: () => async () => {},
     next: (exchange) => {
       node.served++;
       next(exchange);

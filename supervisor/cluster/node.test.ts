@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { BUCKETS } from '../../protocol/buckets.ts';
 import { Database } from '../../storage/cluster/database.ts';
 import { Layout } from '../../storage/layout.ts';
+import type { Subject } from '../../storage/shared-files/subjects.ts';
 import { QUIET, SECRET, signal } from '../../testing/cluster-nodes.ts';
 import { database, whyNoPostgres } from '../../testing/postgres.ts';
 import { eventually, LIMIT_MS } from '../../testing/waiting.ts';
@@ -13,7 +14,7 @@ import { ClusterNode } from './node.ts';
 
 const skip = whyNoPostgres() ?? false;
 
-test('a node that gets a bucket again before it has let go of it serves it, and its writers may write it', {
+test('a node that gets a bucket again before it has let go of it serves and writes it after that', {
   skip,
 }, async (t) => {
   const url = await database();
@@ -59,15 +60,22 @@ test('a node that gets a bucket again before it has let go of it serves it, and 
     },
   });
   assert.equal(served.length, BUCKETS);
+  const notes: Subject = { kind: 'app', id: 'notes' };
+  await node.store(notes);
   const [epoch = 0] = writable.values();
   // As when its lease ended: it joins again at once, and all is its own.
   await db.rows('DELETE FROM svc.nodes');
-  const isAgain = () => isReleasing && writable.size === BUCKETS && [...writable.values()].every((one) => one > epoch);
-  assert.ok(await eventually(LIMIT_MS, isAgain));
+  const owned = 'SELECT count(*)::int AS count FROM svc.buckets WHERE owner IS NOT NULL AND epoch > $1';
+  const isOwner = async () => (await db.rows<{ count: number }>(owned, [epoch]))[0]?.count === BUCKETS;
+  assert.ok(await eventually(LIMIT_MS, async () => isReleasing && (await isOwner())));
+  assert.deepEqual([...writable], [], 'what still goes on writes nothing in a new epoch');
+  await assert.rejects(node.store(notes), /Another node has/, 'what it has of files is of an earlier epoch');
   served.length = 0;
   released.fire();
+  const isAgain = () => writable.size === BUCKETS && [...writable.values()].every((one) => one > epoch);
   // On a busy machine the lease may end once more.
   const isServed = () => isAgain() && new Set(served).size === BUCKETS;
   assert.ok(await eventually(LIMIT_MS, isServed), `${writable.size} buckets may be written`);
   assert.equal(early.length, 0);
+  await node.store(notes);
 });

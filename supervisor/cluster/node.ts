@@ -62,8 +62,8 @@ export type StoredBucket = { subjects: Subject[]; apps: ListedApp[]; databases: 
 export type Serving = {
   /** Begins to serve a bucket, whose files are in their places. */
   serve(bucket: number, stored: StoredBucket): Promise<void>;
-  /** Ends what goes on in a bucket; what is under way may take `drainMs`. */
-  release(bucket: number, drainMs: number): Promise<void>;
+  /** Ends what goes on in a bucket, which takes its time to end, or where it `isLost` ends at once and is not stored: another node may have it. */
+  release(bucket: number, isLost: boolean): Promise<void>;
   /** As `Tree.own`. */
   own(buckets: OwnedBucket[]): Promise<void>;
   /** Takes what the cluster has of apps in the buckets of other nodes, also that they were removed. */
@@ -86,8 +86,10 @@ export class ClusterNode {
   readonly #workspaces: WorkspaceDirectory;
   readonly #membership: Membership;
   readonly #owners: Owners;
-  /** What the writers may write. */
+  /** What the writers may write, by bucket the epoch. */
   readonly #writable = new Map<number, number>();
+  /** The epoch in which the files of a bucket here are what the cluster has. */
+  readonly #fetched = new Map<number, number>();
   /** What requests are answered for. */
   readonly #served = new Set<number>();
   /** The last work on each bucket that is busy. */
@@ -112,7 +114,7 @@ export class ClusterNode {
     const follow = () => keys.followToken().catch(() => {}); // the next look
     this.#sweeping = setInterval(() => void this.#sweep(), LIMITS.dayMs).unref();
     this.#followingToken = setInterval(follow, LIMITS.tokenPollMs).unref();
-    const epochOf = (bucket: number) => this.#writable.get(bucket);
+    const epochOf = (bucket: number) => this.#fetched.get(bucket);
     this.apps = new AppDirectory(database, epochOf);
     this.names = new LogNames(database, epochOf);
     this.#ofFiles = new Database(settings.urls, { connections: FILE_CONNECTIONS, answerMs: LIMITS.logAnswerMs });
@@ -137,7 +139,7 @@ export class ClusterNode {
       owners: this.#owners,
       secret: settings.secret,
       places,
-      store: (files) => this.store(files),
+      storing: (files) => this.#storing(files),
       before: () => this.#identity?.check(),
       isMember: () => this.#membership.leaseMs > 0,
       next: (exchange) => this.#next(exchange),
@@ -245,15 +247,25 @@ export class ClusterNode {
 
   /** Resolves when the database of the cluster has the files of a subject. Rejects as `SharedFiles.store` does. */
   store(subject: Subject): Promise<void> {
-    // Of a bucket that is not this node's any more it is refused.
-    return this.#files.store(subject, this.#writable.get(bucketOfSubject(subject)) ?? 0);
+    return this.#storing(subject)();
+  }
+
+  /** The same, once it is called: refused where the bucket was not this node's all the time since now. */
+  #storing(subject: Subject): () => Promise<void> {
+    const epoch = this.#epochOf(subject);
+    return () => this.#files.store(subject, epoch);
+  }
+
+  /** 0, in which nothing is stored, where it is not this node's. */
+  #epochOf(subject: Subject): number {
+    return this.#fetched.get(bucketOfSubject(subject)) ?? 0;
   }
 
   /** The copy of the repository in `paths`, on which `git` works. */
   repository(paths: CodeStorePaths, git: Git): SharedGit {
     const fenceOf = (app: string) => {
       const bucket = bucketOf(app);
-      const epoch = this.#writable.get(bucket);
+      const epoch = this.#fetched.get(bucket);
       if (epoch === undefined) throw movedError();
       return { bucket, epoch };
     };
@@ -267,7 +279,7 @@ export class ClusterNode {
     return {
       directory: this.#workspaces,
       store: (part) => this.store(subjectOf(part)),
-      remove: (part) => this.#files.remove(subjectOf(part), this.#writable.get(bucketOfSubject(subjectOf(part))) ?? 0),
+      remove: (part) => this.#files.remove(subjectOf(part), this.#epochOf(subjectOf(part))),
     };
   }
 
@@ -314,7 +326,8 @@ export class ClusterNode {
   }
 
   #take(buckets: readonly Epoch[]): void {
-    for (const { bucket, epoch } of buckets) this.#writable.set(bucket, epoch);
+    // What still goes on here of an earlier epoch writes nothing in this one.
+    for (const { bucket, epoch } of buckets) if (!this.#turns.has(bucket)) this.#writable.set(bucket, epoch);
     void this.#own();
     const stored = this.#storedIn(buckets);
     for (const { bucket, epoch } of buckets)
@@ -324,11 +337,16 @@ export class ClusterNode {
   async #serve(bucket: number, epoch: number, stored: ReadonlyMap<number, StoredBucket>): Promise<void> {
     const isOurs = (): boolean => this.#membership.epochOf(bucket) === epoch;
     const { subjects, apps, databases } = stored.get(bucket) ?? NOTHING;
+    if (isOurs() && this.#writable.get(bucket) !== epoch) {
+      this.#writable.set(bucket, epoch);
+      await this.#own();
+    }
     const fetched: Subject[] = [];
     for (const subject of subjects) {
       const fetching = () => this.#files.fetch(subject);
       if (await this.#persist(isOurs, fetching, `${nameOf(subject)} cannot be fetched.`)) fetched.push(subject);
     }
+    if (isOurs()) this.#fetched.set(bucket, epoch);
     const serving = async () => {
       await this.#serving?.serve(bucket, { subjects: fetched, apps, databases });
       if (bucket === IDENTITY_BUCKET) await this.#identity?.own(epoch);
@@ -341,19 +359,23 @@ export class ClusterNode {
 
   /** Resolves when the node has nothing of the bucket under way. */
   #leave(bucket: number, isUrgent: boolean): Promise<void> {
-    const epoch = this.#writable.get(bucket);
     this.#served.delete(bucket);
-    if (isUrgent) this.#writable.delete(bucket);
+    if (isUrgent) void this.#disown(bucket);
     if (bucket === IDENTITY_BUCKET) this.#identity?.follow();
     return this.#inTurn(bucket, async () => {
       this.#served.delete(bucket);
-      const releasing = async () => this.#serving?.release(bucket, isUrgent ? 0 : LIMITS.drainMs);
+      const releasing = async () => this.#serving?.release(bucket, !this.#writable.has(bucket));
       // What still runs would go on with the files of now when the bucket comes again.
       await this.#persist(() => !this.#isClosed, releasing, 'What is in a bucket of the cluster cannot be let go of.');
-      // It may have come again meanwhile.
-      if (this.#writable.get(bucket) === epoch) this.#writable.delete(bucket);
-      await this.#own();
+      await this.#disown(bucket);
     });
+  }
+
+  /** Writes nothing of it any more. */
+  #disown(bucket: number): Promise<void> {
+    this.#writable.delete(bucket);
+    this.#fetched.delete(bucket);
+    return this.#own();
   }
 
   async #storedIn(buckets: readonly Epoch[]): Promise<Map<number, StoredBucket>> {

@@ -121,7 +121,9 @@ export async function joinCluster(
       await inParallel(ofApps, FETCHED_AT_ONCE, (name) => databases.settle(name));
       await hosted.serve(moved);
     },
-    release: async (bucket, drainMs) => {
+    release: async (bucket, isLost) => {
+      // Nothing waits for rows that are another node's.
+      if (isLost) runtime.release(bucket);
       const { apps, workspaces } = served.get(bucket) ?? { apps: [], workspaces: [] };
       const parts = (await gitStore?.workspaces.partsIn(bucket)) ?? [];
       const moved = {
@@ -130,8 +132,8 @@ export async function joinCluster(
       };
       if (moved.apps.length + moved.workspaces.length > 0) {
         // Requests that were taken before have reached their apps then: later ones wait elsewhere, and these would be refused.
-        await wait(Math.min(drainMs, LIMITS.bucketGraceMs));
-        await hosted.release(moved, drainMs);
+        if (!isLost) await wait(LIMITS.bucketGraceMs);
+        await hosted.release(moved, isLost ? 0 : LIMITS.drainMs, isLost);
       }
       runtime.release(bucket);
       served.delete(bucket);

@@ -76,11 +76,11 @@ export class Hosted {
 
   /**
    * Ends all that goes on for these, and forgets them: another node has them when it resolves. Runs and calls under way get `drainMs`
-   * each to end; what comes meanwhile is told to come back. Removes nothing of theirs. When it rejects, they take no calls; it may be
-   * called again.
+   * each to end; what comes meanwhile is told to come back. Removes nothing of theirs, and where they are lost, because another node may
+   * have them already, stores nothing. When it rejects, they take no calls; it may be called again.
    */
-  release(moved: Moved, drainMs: number = LIMITS.drainMs): Promise<void> {
-    return this.#inTurn(moved, () => this.#release(moved, drainMs));
+  release(moved: Moved, drainMs: number = LIMITS.drainMs, isLost = false): Promise<void> {
+    return this.#inTurn(moved, () => this.#release(moved, drainMs, isLost));
   }
 
   async #serve(moved: Moved, ready?: Promise<unknown>, tidy: () => Promise<void> = async () => {}): Promise<void> {
@@ -111,14 +111,14 @@ export class Hosted {
     }
   }
 
-  async #release(moved: Moved, drainMs: number): Promise<void> {
+  async #release(moved: Moved, drainMs: number, isLost: boolean): Promise<void> {
     const { apps, workspaces } = moved;
     const { registry, secrets, deployments, gitStore, automations, chat, attachments, databases } = this.#options;
     await this.#background;
     // Calls go on meanwhile, also those of runs that are about to end.
     await Promise.all([
       inParallel(apps, apps.length, (app) => automations.release(app, drainMs)),
-      chat.release(moved),
+      chat.release(moved, isLost),
       gitStore?.tests.end((key) => isMoved(moved, key), movedError()),
     ]);
     registry.refuse(apps);
@@ -137,7 +137,8 @@ export class Hosted {
     await inParallel(apps, apps.length, async (app) => {
       await attachments.release(app);
       await secrets.forget(app);
-      await databases.release(app);
+      // The writer has let go of what is lost.
+      if (!isLost) await databases.release(app);
     });
     await registry.leave(apps);
   }

@@ -74,10 +74,17 @@ export class Chat {
     return this.open();
   }
 
-  /** Turns are stored as `interrupted`, and what was said is in the folders: another node goes on with these. */
-  async release(moved: Moved): Promise<void> {
+  /**
+   * Turns are stored as `interrupted`, and what was said is in the folders: another node goes on with these. Where they are lost, nothing
+   * is stored.
+   */
+  async release(moved: Moved, isLost: boolean): Promise<void> {
     const { turns, store } = this;
     await turns.release(moved);
+    if (isLost) {
+      store.copies.forgetAll((key) => isMoved(moved, key));
+      return;
+    }
     await this.open();
     const drafts = (await store.draftKeys()).filter((key) => isMoved(moved, key));
     for (const key of [...moved.apps, ...drafts]) await store.copies.prepareMove(key);

@@ -230,6 +230,11 @@ export class WindowCopies {
     this.#due.delete(key);
   }
 
+  /** The same for all of these. */
+  forgetAll(isOf: (key: string) => boolean): void {
+    for (const key of [...this.#completed.keys(), ...this.#due.keys()]) if (isOf(key)) this.forget(key);
+  }
+
   #lacks(name: ConversationName, error: unknown): void {
     // Without its folder the app was removed.
     if (isMissing(error) || (error instanceof SvcError && error.code === 'UNKNOWN_APP')) return;

@@ -27,8 +27,11 @@ export type CallsOptions = {
   secret: string;
   /** Null where no Host is the origin of an app. */
   places: Places | null;
-  /** Resolves when the database of the cluster has the files of an app or workspace; rejects as `SharedFiles.store` does. */
-  store(files: FilesOf): Promise<void>;
+  /**
+   * What stores the files of an app or workspace, if they have been this node's since now: it resolves when the database of the cluster
+   * has them, and rejects as `SharedFiles.store` does.
+   */
+  storing(files: FilesOf): () => Promise<void>;
   /** Answers what is this node's. */
   next: ExchangeHandler;
   /** The addresses of the nodes whose leases have not ended, this one's own too. */
@@ -250,8 +253,8 @@ export class Calls {
 
   /** Answers here, once the files that it changed are where another node would find them. */
   #answer(exchange: Exchange, bucket: number | null, files: FilesOf | null): void {
-    const { next, store, known } = this.#options;
-    if (files !== null) exchange.beforeAnswer = () => store(files);
+    const { next, storing, known } = this.#options;
+    if (files !== null) exchange.beforeAnswer = storing(files);
     const isSmall = Number(exchange.header('content-length') ?? 0) <= LIMITS.requestBodyBytes;
     const isWhole = isSmall && exchange.header('transfer-encoding') === undefined;
     const waiting = isWhole ? (known?.(exchange, this.#pageOf(exchange), bucket) ?? null) : null;

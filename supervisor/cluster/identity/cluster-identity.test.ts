@@ -144,7 +144,7 @@ class Node {
       owners: this.owners,
       secret: SECRET,
       places: null,
-      store: async () => {},
+      storing: () => async () => {},
       nodes: () => [],
       locate: () => null,
       log: QUIET,
