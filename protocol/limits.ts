@@ -114,7 +114,6 @@ export const LIMITS = {
   nodePartMs: 10 * SECOND, // until a node has answered what all nodes are asked
   nodesWholeMs: 6 * SECOND, // that nodes are asked again while a bucket moves: longer than a take-over
   nodesAgainMs: 100, // between two such times
-  webhooksFound: 10_000, // addresses of webhooks of which a node remembers the app
 
   toolTimeoutMs: 600 * SECOND,
   inputIssues: 20, // issues listed in an `INVALID_INPUT` answer

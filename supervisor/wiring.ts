@@ -254,7 +254,11 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       apps,
       share,
       versionRetention,
-      webhookHolder: (slug) => automations.catalog.holderOf(slug),
+      addresses: {
+        holderOf: (slug) => automations.catalog.bySlug(slug)?.app,
+        of: (app) => automations.catalog.slugsOf(app),
+        shared: cluster?.webhooks ?? null,
+      },
     });
     const backups = new Backups({
       ...parts,

@@ -23,8 +23,10 @@ async function ok(answer: Promise<Answer>): Promise<Answer> {
   return given;
 }
 
-/** A removed app with data, a person, and a call that was made under a key, beside what `fill` makes. */
-async function fillMore(gateway: TestGateway): Promise<void> {
+type Webhook = { url: string; secret: string };
+
+/** A removed app with data, a person, and a call that was made under a key, beside what `fill` makes; answers a webhook. */
+async function fillMore(gateway: TestGateway): Promise<Webhook> {
   await fill(gateway);
   await joinGateway(gateway, 'Ada');
   const migrations = ['CREATE TABLE numbers (v INTEGER);'];
@@ -34,6 +36,14 @@ async function fillMore(gateway: TestGateway): Promise<void> {
   await ok(gateway.write('gone', 'add'));
   await ok(gateway.call('DELETE', '/svc/_apps/gone'));
   await ok(gateway.write('shop', 'add', { text: 'Once' }, { headers: KEY }));
+  const posted = { run: "() => ({ output: 'posted' })", triggers: [{ kind: 'webhook', pending: true }] };
+  const { webhooks } = await gateway.install('posted', appOf('posted', { automations: { posted } }));
+  return webhooks[0] as Webhook;
+}
+
+async function post(gateway: TestGateway, { url, secret }: Webhook): Promise<Answer> {
+  const headers = { authorization: `Bearer ${secret}` };
+  return gateway.call('POST', new URL(url).pathname, { token: null, headers, body: {} });
 }
 
 /** What `fillMore` made, as people see it. */
@@ -57,7 +67,7 @@ test('a gateway with apps becomes a node, and one that is killed before the end 
   const alone = new TestGateway(join(folder, 'data'), ['--store', 'git']);
   t.after(() => alone.stop());
   await alone.start();
-  await fillMore(alone);
+  const webhook = await fillMore(alone);
   await alone.stop();
   const first = nodeIn(folder, url, 'one', 'git');
   t.after(() => first.stop());
@@ -126,4 +136,5 @@ test('a gateway with apps becomes a node, and one that is killed before the end 
   t.after(() => again.stop());
   await start(again);
   assert.deepEqual((await patient(again).read('shop', 'list')).json.data, content.rows);
+  for (const node of [two, patient(again)]) await ok(post(node, webhook));
 });

@@ -25,7 +25,6 @@ import { assemble } from '../supervisor/wiring.ts';
 import { appOf } from '../testing/apps.ts';
 import { TestGateway } from '../testing/gateway.ts';
 import { ended, fire } from '../testing/runs.ts';
-import { standIn } from '../testing/stand-in.ts';
 import { inTime } from '../testing/waiting.ts';
 
 const TOKEN = createHash('sha256').update('of this test').digest('hex');
@@ -61,6 +60,9 @@ const source = (id: string) =>
       },
     },
   });
+
+/** What the directory of the cluster has: app by slug. */
+const webhooks = new Map<string, string>();
 
 type Node = { gateway: TestGateway; stop(): Promise<void> };
 
@@ -111,7 +113,10 @@ async function startNodes(): Promise<Node[]> {
       onFatal: (reason) => assert.fail(reason),
     });
     next = pipeline.handle;
-    locate = locator(services.automations, standIn({ all: async () => [] }));
+    locate = locator(services.automations, {
+      workspaces: { all: async () => [] },
+      webhooks: { appOf: async (slug) => webhooks.get(slug) ?? null },
+    });
     handle = calls.handle;
     const gateway = Object.assign(new TestGateway(dataDir, []), { url, token: TOKEN });
     const stop = async () => {
@@ -136,8 +141,11 @@ describe('two gateways as nodes of a cluster', () => {
     nodes = await startNodes();
     [first, second] = nodes.map(({ gateway }) => gateway) as [TestGateway, TestGateway];
     for (const id of ['notes', 'todos']) {
-      const { webhooks } = await first.install(id, source(id));
-      for (const { url, secret } of webhooks) secrets.set(id, { url: new URL(url).pathname, secret });
+      const { webhooks: minted } = await first.install(id, source(id));
+      for (const { url, secret, webhookId } of minted) {
+        secrets.set(id, { url: new URL(url).pathname, secret });
+        webhooks.set(webhookId, id);
+      }
     }
   });
   after(() => Promise.all(nodes.map(({ stop }) => stop())));

@@ -1,6 +1,7 @@
 // Gateways that share a PostgreSQL database: what one has acknowledged the others serve, wherever it is asked for.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { createHash } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
 import pg from 'pg';
 import { appOf } from '../testing/apps.ts';
 import { idAt, nodesOf, patient, patiently, start } from '../testing/cluster-gateways.ts';
@@ -88,77 +89,129 @@ test('a removed app leaves its data to no other one of its id, and is restored w
   assert.deepEqual((await second.read('numbers', 'all')).json.data, [1]);
 });
 
-test("a page at one node calls and follows the app of another one that its own app's manifest names, and no other", {
-  skip,
-}, async (t) => {
-  const url = await database();
-  const [one, two] = nodesOf(t, url, ['one', 'two']) as [TestGateway, TestGateway];
-  await start(one, two);
-  const client = patient(one);
-  const used = await idAt(url, 'two', 'used');
-  const other = await idAt(url, 'two', 'other');
-  const page = await idAt(url, 'one', 'page');
-  for (const id of [used, other]) await client.install(id, numbersOf(id));
-  const source = (uses: string[]) =>
-    appOf(page, { manifest: { uses }, files: { 'index.html': '<title>A page</title>' } });
-  await client.install(page, source([used]));
-  const origin = await enter(client, await signIn(client), { app: page });
-  const call = (tool: string, body: object) => origin.call('POST', `/svc/_tool/${tool}`, { body });
-  assert.equal((await call('svc_write', { app: used, action: 'add', input: { v: 1 } })).status, 200);
-  assert.deepEqual((await call('svc_read', { app: used, query: 'all' })).json.data, [1]);
-  assert.equal((await call('svc_describe', { app: used })).json.data.app, used);
-  const { apps } = (await call('svc_describe', {})).json.data;
-  assert.deepEqual(
-    apps.map(({ app }: { app: string }) => app),
-    [page, used],
-  );
-  const followed = async (app: string) => {
-    const stream = await openEvents(one.port, `/svc/${app}/_live?query=all`, origin.headers);
-    t.after(() => stream.close());
-    return stream;
-  };
-  const live = await followed(used);
-  while (!/"data":\[1\]/.test(String(await live.next())));
-  assert.equal((await followed(other)).status, 403);
-  assert.equal((await call('svc_read', { app: other, query: 'all' })).json.error.code, 'FORBIDDEN');
-  // What a later version does not name any more it may not call.
-  await client.install(page, source([]));
-  assert.equal((await call('svc_read', { app: used, query: 'all' })).json.error.code, 'FORBIDDEN');
-});
+describe('nodes with the git store', { skip }, () => {
+  let url: string;
+  let one: TestGateway;
+  let two: TestGateway;
+  let client: TestGateway;
+  const ends: (() => unknown)[] = [];
+  after(async () => {
+    for (const end of ends) await end();
+  });
+  before(async () => {
+    url = await database();
+    const later = { after: (end: () => unknown) => void ends.push(end) };
+    [one, two] = nodesOf(later, url, ['one', 'two'], 'git') as [TestGateway, TestGateway];
+    await start(one, two);
+    client = patient(one);
+  });
 
-test('an app is duplicated to an id of the other node, with its data, and survives the end of that node', {
-  skip,
-}, async (t) => {
-  const url = await database();
-  const [one, two] = nodesOf(t, url, ['one', 'two'], 'git') as [TestGateway, TestGateway];
-  await start(one, two);
-  const client = patient(one);
-  const [from, like, full] = [
-    await idAt(url, 'one', 'from'),
-    await idAt(url, 'two', 'like'),
-    await idAt(url, 'two', 'full'),
-  ];
-  await client.install(from, numbersOf(from));
-  await client.write(from, 'add', { v: 7 });
-  await client.call('PUT', `/svc/_apps/${from}/settings`, { body: { colour: 'green' } });
-  const { sha256 } = (await client.call('PUT', `/svc/${from}/_blobs`, { body: Buffer.from('A file.') })).json;
-  const duplicate = (body: object) => client.call('POST', `/svc/_apps/${from}/duplicate`, { body });
-  assert.equal((await duplicate({ id: like })).status, 201);
-  const made = await duplicate({ id: full, name: 'Copy', data: true });
-  assert.deepEqual([made.status, made.json.id], [201, full], made.text);
-  assert.equal((await duplicate({ id: full })).json.error.code, 'CONFLICT');
-  assert.equal(
-    (await client.call('POST', '/svc/_apps/nothing/duplicate', { body: { id: 'any' } })).json.error.code,
-    'UNKNOWN_APP',
-  );
-  await two.kill();
-  assert.deepEqual((await client.read(like, 'all')).json.data, []);
-  assert.deepEqual((await client.read(full, 'all')).json.data, [7]);
-  assert.deepEqual((await client.call('GET', `/svc/_apps/${full}/settings`)).json.settings, { colour: 'green' });
-  assert.equal((await client.call('GET', `/svc/${full}/_blobs/${sha256}`)).text, 'A file.');
-  // Each goes its own way.
-  await client.write(full, 'add', { v: 8 });
-  assert.deepEqual((await client.read(from, 'all')).json.data, [7]);
+  test("a page at one node calls and follows the app of another one that its own app's manifest names, and no other", async (t) => {
+    const used = await idAt(url, 'two', 'used');
+    const other = await idAt(url, 'two', 'other');
+    const page = await idAt(url, 'one', 'page');
+    for (const id of [used, other]) await client.install(id, numbersOf(id));
+    const source = (uses: string[]) =>
+      appOf(page, { manifest: { uses }, files: { 'index.html': '<title>A page</title>' } });
+    await client.install(page, source([used]));
+    const origin = await enter(client, await signIn(client), { app: page });
+    const call = (tool: string, body: object) => origin.call('POST', `/svc/_tool/${tool}`, { body });
+    assert.equal((await call('svc_write', { app: used, action: 'add', input: { v: 1 } })).status, 200);
+    assert.deepEqual((await call('svc_read', { app: used, query: 'all' })).json.data, [1]);
+    assert.equal((await call('svc_describe', { app: used })).json.data.app, used);
+    const { apps } = (await call('svc_describe', {})).json.data;
+    assert.deepEqual(
+      apps.map(({ app }: { app: string }) => app),
+      [page, used],
+    );
+    const followed = async (app: string) => {
+      const stream = await openEvents(one.port, `/svc/${app}/_live?query=all`, origin.headers);
+      t.after(() => stream.close());
+      return stream;
+    };
+    const live = await followed(used);
+    while (!/"data":\[1\]/.test(String(await live.next())));
+    assert.equal((await followed(other)).status, 403);
+    assert.equal((await call('svc_read', { app: other, query: 'all' })).json.error.code, 'FORBIDDEN');
+    // What a later version does not name any more it may not call.
+    await client.install(page, source([]));
+    assert.equal((await call('svc_read', { app: used, query: 'all' })).json.error.code, 'FORBIDDEN');
+  });
+
+  test('the address of a webhook is that of one app, whichever nodes their apps have', async () => {
+    const of = (app: string, triggers: object[]) =>
+      appOf(app, { automations: { in: { run: `() => ({ response: { status: 200, body: '${app}' } })`, triggers } } });
+    const [first, second] = [await idAt(url, 'one', 'hook'), await idAt(url, 'two', 'hook')];
+    const ids = [first, second];
+    const { webhooks } = await client.install(first, of(first, [{ kind: 'webhook', pending: true }]));
+    const { webhookId, secret } = webhooks[0] as { webhookId: string; secret: string };
+    const path = `/_svc-hook/${webhookId}`;
+    const secretHash = createHash('sha256').update(secret).digest('hex');
+    const claiming = (app: string) => of(app, [{ kind: 'webhook', id: webhookId, secretHash }]);
+    /** Which app is called, at each node. */
+    const holders = async () => {
+      const found: unknown[] = [];
+      for (const node of [one, two]) {
+        const headers = { authorization: `Bearer ${secret}` };
+        const { status, text } = await patient(node).call('POST', path, { token: null, headers, body: {} });
+        found.push(status === 200 ? text : status);
+      }
+      return found;
+    };
+    const outcomes = (answers: Answer[]) => answers.map(({ status, json }) => json.error?.code ?? status).sort();
+    assert.deepEqual(await holders(), [first, first]);
+    const taken = await client.upload(second, claiming(second));
+    assert.deepEqual(
+      [taken.json.error.code, taken.json.error.path],
+      ['INVALID_AUTOMATION', 'automations/in/automation.json#triggers[0].id'],
+    );
+    // Released with its app, and claimed by both at once.
+    await client.call('DELETE', `/svc/_apps/${first}`);
+    assert.deepEqual(await holders(), [404, 404]);
+    const both = await Promise.all(ids.map((id) => client.upload(id, claiming(id))));
+    assert.deepEqual(outcomes(both), [201, 'INVALID_AUTOMATION']);
+    const [had, other] = both[0]?.status === 201 ? [first, second] : [second, first];
+    assert.deepEqual(await holders(), [had, had]);
+    // Released with the version.
+    await client.upload(had as string, of(had as string, []));
+    assert.deepEqual(await holders(), [404, 404]);
+    assert.equal((await client.upload(other as string, claiming(other as string))).status, 201);
+    assert.deepEqual(await holders(), [other, other]);
+    const renewed = await client.call('POST', '/svc/_automations/_provision', {
+      body: { ref: `${other}/in`, renew: true },
+    });
+    assert.equal(renewed.status, 200, renewed.text);
+    assert.deepEqual(await holders(), [404, 404]);
+  });
+
+  test('an app is duplicated to an id of the other node, with its data, and survives the end of that node', async () => {
+    const [from, like, full] = [
+      await idAt(url, 'one', 'from'),
+      await idAt(url, 'two', 'like'),
+      await idAt(url, 'two', 'full'),
+    ];
+    await client.install(from, numbersOf(from));
+    await client.write(from, 'add', { v: 7 });
+    await client.call('PUT', `/svc/_apps/${from}/settings`, { body: { colour: 'green' } });
+    const { sha256 } = (await client.call('PUT', `/svc/${from}/_blobs`, { body: Buffer.from('A file.') })).json;
+    const duplicate = (body: object) => client.call('POST', `/svc/_apps/${from}/duplicate`, { body });
+    assert.equal((await duplicate({ id: like })).status, 201);
+    const made = await duplicate({ id: full, name: 'Copy', data: true });
+    assert.deepEqual([made.status, made.json.id], [201, full], made.text);
+    assert.equal((await duplicate({ id: full })).json.error.code, 'CONFLICT');
+    assert.equal(
+      (await client.call('POST', '/svc/_apps/nothing/duplicate', { body: { id: 'any' } })).json.error.code,
+      'UNKNOWN_APP',
+    );
+    await two.kill();
+    assert.deepEqual((await client.read(like, 'all')).json.data, []);
+    assert.deepEqual((await client.read(full, 'all')).json.data, [7]);
+    assert.deepEqual((await client.call('GET', `/svc/_apps/${full}/settings`)).json.settings, { colour: 'green' });
+    assert.equal((await client.call('GET', `/svc/${full}/_blobs/${sha256}`)).text, 'A file.');
+    // Each goes its own way.
+    await client.write(full, 'add', { v: 8 });
+    assert.deepEqual((await client.read(from, 'all')).json.data, [7]);
+  });
 });
 
 /** Has the log of pages refuse the next write of the node, which calls `write`. */

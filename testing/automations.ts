@@ -57,7 +57,7 @@ async function startIn(dataDir: string, jobs: Jobs) {
       loadRestored: async () => {},
     }),
     versionRetention: 2,
-    webhookHolder: (slug) => catalog.bySlug(slug)?.app,
+    addresses: { holderOf: (slug) => catalog.bySlug(slug)?.app, of: (app) => catalog.slugsOf(app), shared: null },
     log,
   });
   const enablement = new Enablement({ layout, registry, deployments, catalog, log });

@@ -164,7 +164,7 @@ async function startIn(
       },
     }),
     versionRetention,
-    webhookHolder: (slug) => holders.get(slug),
+    addresses: { holderOf: (slug) => holders.get(slug), of: () => [], shared: null },
     log,
   });
   await deployments.open();

@@ -9,6 +9,7 @@ import { FILE_TABLES } from '../shared-files/tables.ts';
 import { APP_CHANGES, APP_TABLES } from './app-directory.ts';
 import { type Database, stateOf } from './database.ts';
 import { REPOSITORY_TABLES } from './shared-repository.ts';
+import { WEBHOOK_TABLES } from './webhook-directory.ts';
 import { WORKSPACE_TABLES } from './workspace-directory.ts';
 
 /**
@@ -33,6 +34,7 @@ export const TABLE_STEPS: readonly string[] = [
   APP_CHANGES,
   REPOSITORY_TABLES,
   WORKSPACE_TABLES,
+  WEBHOOK_TABLES,
 ];
 
 /** A lock that was not given in time, and two that waited for each other. */

@@ -68,10 +68,7 @@ export class AutomationCatalog {
 
   /** Another node has the app: senders to its webhooks are told to come back. */
   release(app: string): void {
-    for (const { manifest } of this.#apps.get(app)?.live ?? []) {
-      const slug = provisionedWebhook(manifest)?.id;
-      if (slug !== undefined) this.#moved.set(slug, app);
-    }
+    for (const slug of this.slugsOf(app)) this.#moved.set(slug, app);
     this.forget(app);
   }
 
@@ -126,6 +123,11 @@ export class AutomationCatalog {
   /** The first automation by ref whose webhook has this slug (specification, "Webhook requests"). */
   bySlug(slug: string): LiveAutomation | undefined {
     return this.#bySlug.get(slug)?.[0];
+  }
+
+  /** The slugs of an app's webhooks. */
+  slugsOf(app: string): string[] {
+    return this.list(app).flatMap(({ manifest }) => provisionedWebhook(manifest)?.id ?? []);
   }
 
   /** The app whose webhook has this slug, if another node has it now, too. */

@@ -1,16 +1,20 @@
-/** Says of which app a run or the address of a webhook is, where this node has it, and which app a workspace has first. */
+/** Says of which app a run is, where this node has it, which app has the address of a webhook, and which one a workspace has first. */
+import { WEBHOOK_ID } from '../../protocol/automations/automation.ts';
 import { RUN_ID } from '../../protocol/routes/automations/runs-rows.ts';
 import { shape } from '../../protocol/shapes/shape.ts';
+import type { WebhookDirectory } from '../../storage/cluster/webhook-directory.ts';
 import type { WorkspaceDirectory } from '../../storage/cluster/workspace-directory.ts';
 import type { Automations } from '../automations/automations.ts';
 import type { Locate } from './calls/finder.ts';
 
 const ID = shape(RUN_ID);
 
-export function locator({ catalog, runs }: Automations, workspaces: WorkspaceDirectory): Locate {
+type Directories = { workspaces: Pick<WorkspaceDirectory, 'all'>; webhooks: Pick<WebhookDirectory, 'appOf'> };
+
+export function locator({ catalog, runs }: Automations, { workspaces, webhooks }: Directories): Locate {
   return ({ of, id }) => {
     if (of === 'workspace') return workspaces.all(id).then(([workspace]) => workspace?.apps[0] ?? null);
-    if (of === 'webhook') return catalog.bySlug(id)?.app ?? null;
+    if (of === 'webhook') return catalog.bySlug(id)?.app ?? (WEBHOOK_ID.test(id) ? webhooks.appOf(id) : null);
     return ID.holds(id) ? runs.get(id).then((run) => run?.app ?? null) : null;
   };
 }

@@ -13,6 +13,7 @@ import { unknownApp } from '../../storage/apps/registry.ts';
 import { AppDirectory, type ListedApp } from '../../storage/cluster/app-directory.ts';
 import { Database } from '../../storage/cluster/database.ts';
 import { SharedRepository } from '../../storage/cluster/shared-repository.ts';
+import { type ListedWebhook, WebhookDirectory } from '../../storage/cluster/webhook-directory.ts';
 import { WorkspaceDirectory } from '../../storage/cluster/workspace-directory.ts';
 import type { CodeStorePaths, Layout } from '../../storage/layout.ts';
 import { openCopy } from '../../storage/replication/local-copy.ts';
@@ -22,6 +23,7 @@ import { bucketOfSubject, nameOf, type Subject } from '../../storage/shared-file
 import type { SharedWorkspaces } from '../authoring/workspace-folders.ts';
 import type { Automations } from '../automations/automations.ts';
 import type { Git } from '../deployments/store/git-operations.ts';
+import type { SharedAddresses } from '../deployments/webhook-claims.ts';
 import type { AtOwner } from '../dispatch/at-owner.ts';
 import { type ExchangeHandler, sendError } from '../edge/edge.ts';
 import type { Places } from '../http/access/places.ts';
@@ -44,7 +46,7 @@ import { checkStart } from './start-checks.ts';
 import { clusterStatus } from './status.ts';
 
 const FILE_CONNECTIONS = 4;
-const NOTHING: StoredBucket = { subjects: [], apps: [], databases: [] };
+const NOTHING: StoredBucket = { subjects: [], apps: [], databases: [], webhooks: [] };
 
 /** `places` is null where no Host is the origin of an app. */
 type NodeOptions = {
@@ -55,8 +57,13 @@ type NodeOptions = {
   log: Logger;
 };
 
-/** What the database has of a bucket: whose files, which apps, also those that were removed, and which databases. */
-export type StoredBucket = { subjects: Subject[]; apps: ListedApp[]; databases: string[] };
+/** What the database has of a bucket: whose files, which apps, also those that were removed, which databases and addresses of webhooks. */
+export type StoredBucket = {
+  subjects: Subject[];
+  apps: ListedApp[];
+  databases: string[];
+  webhooks: ListedWebhook[];
+};
 
 /** How the gateway serves what is in buckets. */
 export type Serving = {
@@ -84,6 +91,7 @@ export class ClusterNode {
   readonly #ofFiles: Database;
   readonly #files: SharedFiles;
   readonly #workspaces: WorkspaceDirectory;
+  readonly #webhooks: WebhookDirectory;
   readonly #membership: Membership;
   readonly #owners: Owners;
   /** What the writers may write, by bucket the epoch. */
@@ -117,6 +125,7 @@ export class ClusterNode {
     const epochOf = (bucket: number) => this.#fetched.get(bucket);
     this.apps = new AppDirectory(database, epochOf);
     this.names = new LogNames(database, epochOf);
+    this.#webhooks = new WebhookDirectory(database, epochOf);
     this.#ofFiles = new Database(settings.urls, { connections: FILE_CONNECTIONS, answerMs: LIMITS.logAnswerMs });
     this.#files = new SharedFiles(layout, this.#ofFiles);
     this.#workspaces = new WorkspaceDirectory(this.#ofFiles);
@@ -212,7 +221,7 @@ export class ClusterNode {
 
   /** Answers with `next` what is this node's, and has others answer the rest. */
   handler(automations: Automations, next: ExchangeHandler): ExchangeHandler {
-    this.#locate = locator(automations, this.#workspaces);
+    this.#locate = locator(automations, { workspaces: this.#workspaces, webhooks: this.#webhooks });
     this.#next = next;
     return this.#calls.handle;
   }
@@ -283,6 +292,22 @@ export class ClusterNode {
     };
   }
 
+  /** The addresses of webhooks of all apps of the cluster. */
+  get webhooks(): SharedAddresses {
+    const directory = this.#webhooks;
+    return {
+      claim: (...asked) => directory.claim(...asked),
+      others: (...asked) => directory.others(...asked),
+      settle: async (app, addresses) => {
+        const settling = () => directory.settle(app, addresses());
+        const isOurs = () => this.#writable.has(bucketOf(app));
+        await settling().catch(() => {
+          void this.#persist(isOurs, settling, `The addresses of webhooks that ${app} has cannot be stored.`);
+        });
+      },
+    };
+  }
+
   /** Hands over what it has for up to `drainMs`, and leaves; what is left then is taken over at once. Later calls wait for the first. */
   stop(drainMs: number): Promise<void> {
     this.#stopped ??= this.#stop(drainMs);
@@ -336,7 +361,7 @@ export class ClusterNode {
 
   async #serve(bucket: number, epoch: number, stored: ReadonlyMap<number, StoredBucket>): Promise<void> {
     const isOurs = (): boolean => this.#membership.epochOf(bucket) === epoch;
-    const { subjects, apps, databases } = stored.get(bucket) ?? NOTHING;
+    const { subjects, ...rest } = stored.get(bucket) ?? NOTHING;
     if (isOurs() && this.#writable.get(bucket) !== epoch) {
       this.#writable.set(bucket, epoch);
       await this.#own();
@@ -348,7 +373,7 @@ export class ClusterNode {
     }
     if (isOurs()) this.#fetched.set(bucket, epoch);
     const serving = async () => {
-      await this.#serving?.serve(bucket, { subjects: fetched, apps, databases });
+      await this.#serving?.serve(bucket, { ...rest, subjects: fetched });
       if (bucket === IDENTITY_BUCKET) await this.#identity?.own(epoch);
     };
     const isServed = await this.#persist(isOurs, serving, 'What is in a bucket of the cluster cannot be served.');
@@ -382,20 +407,22 @@ export class ClusterNode {
     const found = new Map<number, StoredBucket>();
     const numbers = buckets.map(({ bucket }) => bucket);
     const of = (bucket: number): StoredBucket => {
-      const known = found.get(bucket) ?? { subjects: [], apps: [], databases: [] };
+      const known = found.get(bucket) ?? { subjects: [], apps: [], databases: [], webhooks: [] };
       found.set(bucket, known);
       return known;
     };
     const isOfAny = (): boolean => buckets.some(({ bucket, epoch }) => this.#membership.epochOf(bucket) === epoch);
     const read = async (): Promise<void> => {
-      const [subjects, apps, databases] = await Promise.all([
+      const [subjects, apps, databases, webhooks] = await Promise.all([
         this.#files.subjectsIn(numbers),
         this.apps.in(numbers),
         this.names.in(numbers),
+        this.#webhooks.in(numbers),
       ]);
       for (const subject of subjects) of(bucketOfSubject(subject)).subjects.push(subject);
       for (const app of apps) of(bucketOf(app.id)).apps.push(app);
       for (const database of databases) of(bucketOf(database)).databases.push(database);
+      for (const webhook of webhooks) of(bucketOf(webhook.app)).webhooks.push(webhook);
     };
     await this.#persist(isOfAny, read, 'What is in the buckets of this node cannot be read.');
     return found;

@@ -36,11 +36,10 @@ import { recover, recoverAll, recoverListed } from './recovery.ts';
 import { forgetCode, type RestoreResult, removeApp, restoreApp, trashedOf, unknownTrash } from './removal.ts';
 import { prepareAnew } from './stage-version.ts';
 import { noteOf, unknownVersion, type VersionPage } from './store/code-store.ts';
-import { WebhookClaims } from './webhook-claims.ts';
+import { type Addresses, WebhookClaims } from './webhook-claims.ts';
 
 type DeploymentsOptions = Omit<ChangeOptions, 'now' | 'claims' | 'follow'> & {
-  /** The app whose live version has a webhook of this slug. */
-  webhookHolder(slug: string): string | undefined;
+  addresses: Addresses;
   now?(): number;
 };
 
@@ -64,15 +63,16 @@ type UploadOptions = PublishOptions & {
 type PlaceOptions = PublishOptions & Pick<UploadOptions, 'activate'> & { isNew?: boolean };
 
 export class Deployments {
+  readonly claims: WebhookClaims;
   readonly #options: ChangeOptions;
   readonly #serial = new SerialByKey();
   readonly #manifests: Manifests;
   readonly #underWay = new Set<Promise<unknown>>();
   readonly #records = new WeakMap<AppState, AppRecord>();
 
-  constructor({ webhookHolder, ...options }: DeploymentsOptions) {
-    const claims = new WebhookClaims(webhookHolder);
-    this.#options = { now: Date.now, claims, follow: async () => false, ...options };
+  constructor({ addresses, ...options }: DeploymentsOptions) {
+    this.claims = new WebhookClaims(addresses);
+    this.#options = { now: Date.now, claims: this.claims, follow: async () => false, ...options };
     this.#manifests = new Manifests(options.layout);
   }
 
@@ -235,8 +235,7 @@ export class Deployments {
         known: [],
         active: live && { code: live.code, prepared: live.prepared },
       });
-      const endClaims = await claims.claim(id, new VersionPaths(folder, ''));
-      endClaims();
+      await claims.check(id, new VersionPaths(folder, ''));
       return warnings;
     } finally {
       await rm(staging, { recursive: true, force: true });
@@ -414,7 +413,11 @@ export class Deployments {
     return this.#serial.run(id, async () => {
       const refusal = this.#options.registry.refusalOf(id);
       if (refusal !== null) throw refusal;
-      return work();
+      try {
+        return await work();
+      } finally {
+        await this.claims.settle(id);
+      }
     });
   }
 

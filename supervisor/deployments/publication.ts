@@ -109,8 +109,6 @@ export class Publication {
   #isFinal = false;
   /** Something is left to do, or to find out: the intention stays. */
   #isOpen = false;
-  /** The addresses of its webhooks are kept for it until it is live or dropped. */
-  #endClaims = (): void => {};
 
   constructor(options: ChangeOptions, id: string, order: PublicationOrder) {
     this.#options = options;
@@ -132,7 +130,6 @@ export class Publication {
       await this.#takeBack();
       throw error;
     } finally {
-      this.#endClaims();
       await rm(this.#staging, { recursive: true, force: true });
     }
     return this;
@@ -211,7 +208,7 @@ export class Publication {
   async #claimWebhooks(): Promise<void> {
     if (this.version.automations === 0) return;
     const files = this.#staged.files ?? this.#app.version(this.version.versionId);
-    this.#endClaims = await this.#options.claims.claim(this.#id, files);
+    await this.#options.claims.claim(this.#id, files);
   }
 
   async #begin(): Promise<void> {

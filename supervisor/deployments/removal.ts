@@ -107,20 +107,18 @@ export async function restoreApp(options: ChangeOptions, trashed: Trashed): Prom
   // Until the app is registered, this says of all that follows that it did not happen.
   await writeIntent(layout, app, { kind: 'remove', purge: false });
   await share(app);
-  let endClaims = (): void => {};
   try {
     await apps.forget(app);
     if (!(await takeFromTrash(layout, trashed))) throw unknownTrash(id);
     await databases.attach(app, id);
     const active = await readCurrent(layout.app(app));
     const activeVersion = active === null || active === 'damaged' ? null : active.activeVersion;
-    if (activeVersion !== null) endClaims = await claims.claim(app, layout.app(app).version(activeVersion));
+    if (activeVersion !== null) await claims.claim(app, layout.app(app).version(activeVersion));
     await share(app);
     await store.revive(app, await versionsOf(layout.app(app), app), activeVersion);
     await apps.loadRestored(app);
     await registry.register(app);
   } catch (error) {
-    endClaims();
     const words = 'An app that could not be restored is not back in the trash yet; the next start does that.';
     await tryAfterChange(options, app, words, async () => {
       await databases.detach(app, id);
@@ -140,7 +138,6 @@ export async function restoreApp(options: ChangeOptions, trashed: Trashed): Prom
     await tryAfterChange(options, app, 'What follows a restored app could not be told of it.', () =>
       apps.swap(app, active),
     );
-  endClaims();
   log.info({ app, trash: id, version: active?.versionId ?? null }, 'Restored an app from the trash.');
   return { id: app, restored: true, activeVersion: active?.versionId ?? null };
 }

@@ -85,13 +85,15 @@ export function openRepository(
   return { git: shared?.run ?? git, shared };
 }
 
-type Parts = Pick<Services, 'hosted' | 'registry' | 'databases' | 'tree' | 'gitStore'> & { runtime: RuntimeDatabases };
+type Parts = Pick<Services, 'hosted' | 'registry' | 'databases' | 'tree' | 'gitStore' | 'deployments'> & {
+  runtime: RuntimeDatabases;
+};
 
 /** Resolves when what the node got at once is served; at once without a cluster. Rejects with `ConfigError` where another node has its name. */
 export async function joinCluster(
   phases: Phases,
   cluster: ClusterNode | null,
-  { hosted, registry, databases, tree, runtime, gitStore }: Parts,
+  { hosted, registry, databases, tree, runtime, gitStore, deployments }: Parts,
 ): Promise<void> {
   if (cluster === null || !(runtime instanceof RuntimeOfBuckets)) return;
   // First of all: it goes on answering until the others have what it had.
@@ -104,13 +106,14 @@ export async function joinCluster(
       return registry.learnElsewhere(listed, removed);
     },
     knows: (app) => registry.has(app),
-    serve: async (bucket, { subjects, apps, databases: names }) => {
+    serve: async (bucket, { subjects, apps, databases: names, webhooks }) => {
       runtime.serve(bucket, names.includes(runtimeOfBucket(bucket)));
       const { listed, removed } = sorted(apps);
       await registry.learn(listed, removed);
       const idsOf = (wanted: Subject['kind']) => subjects.flatMap(({ kind, id }) => (kind === wanted ? id : []));
+      const claiming = webhooks.map(({ app }) => app);
       const moved = {
-        apps: [...new Set([...idsOf('app'), ...listed.map(({ id }) => id)])],
+        apps: [...new Set([...idsOf('app'), ...listed.map(({ id }) => id), ...claiming])],
         workspaces: idsOf('workspace'),
       };
       await gitStore?.workspaces.clear(bucket, moved.workspaces);
@@ -120,6 +123,7 @@ export async function joinCluster(
       const ofApps = names.filter((name) => !isOwnDatabase(name));
       await inParallel(ofApps, FETCHED_AT_ONCE, (name) => databases.settle(name));
       await hosted.serve(moved);
+      await deployments.claims.takeOver(moved.apps, webhooks);
     },
     release: async (bucket, isLost) => {
       // Nothing waits for rows that are another node's.

@@ -244,7 +244,7 @@ export class Calls {
     else this.#answer(exchange, null, null);
   }
 
-  /** Says of which app a run or the address of a webhook is, if it is here. */
+  /** Says of which app a run is, if it is here. */
   async #tell(exchange: Exchange): Promise<void> {
     const found = this.#buckets.foundAt(exchange.path);
     const app = found && (await this.#options.locate(found));
@@ -359,7 +359,6 @@ export class Calls {
 
   #findAgain(call: Call, found: Found): void {
     const { exchange } = call;
-    this.#finder.forget(found);
     this.#finder.find(exchange, found).then(
       (app) => this.#bringFound({ ...call, isSecond: true }, app),
       (error: unknown) => this.#fail(exchange, error),

@@ -1,5 +1,4 @@
-/** Finds the node that has a run or the address of a webhook (specification, "Calls between nodes"). */
-import { LIMITS } from '../../../protocol/limits.ts';
+/** Finds the app of a run, the address of a webhook or a workspace (specification, "Calls between nodes"). */
 import type { Exchange } from '../../edge/edge.ts';
 import type { AllNodes } from './all-nodes.ts';
 import type { Found } from './requested-buckets.ts';
@@ -7,14 +6,12 @@ import type { Found } from './requested-buckets.ts';
 /** The header of a node's answer that it has what was asked for: the id of its app. */
 export const FOUND_APP = 'svc-found-app';
 
-/** The app, where this node has it. */
+/** The app: of a run where this node has it, else of what any node knows. */
 export type Locate = (found: Found) => string | null | Promise<string | null>;
 
 export class Finder {
   readonly #nodes: AllNodes;
   readonly #locate: Locate;
-  /** Apps of addresses of webhooks that other nodes have. Programs call the same ones again and again. */
-  readonly #known = new Map<string, string>();
 
   constructor(nodes: AllNodes, locate: Locate) {
     this.#nodes = nodes;
@@ -24,26 +21,9 @@ export class Finder {
   /** The app, whichever node has it; null where none has. Rejects with `STORAGE_UNAVAILABLE` where that cannot be known. */
   async find(exchange: Exchange, found: Found): Promise<string | null> {
     const own = await this.#locate(found);
-    const { of, id } = found;
-    // All nodes have the same directory of workspaces.
-    if (own !== null || of === 'workspace') return own;
-    const known = of === 'webhook' ? this.#known.get(id) : undefined;
-    if (known !== undefined) return known;
+    // All nodes have the same directories of the others.
+    if (own !== null || found.of !== 'run') return own;
     const answers = await this.#nodes.ask({ exchange, method: 'OPTIONS', query: '', body: null });
-    // An address that several have is that of the first one, as on one node.
-    const [app = null] = answers.flatMap(({ headers }) => headers[FOUND_APP] ?? []).sort();
-    if (of === 'webhook' && app !== null) this.#remember(id, app);
-    return app;
-  }
-
-  /** Its node said that it does not have it any more. */
-  forget({ id }: Found): void {
-    this.#known.delete(id);
-  }
-
-  #remember(slug: string, app: string): void {
-    const [oldest] = this.#known.keys();
-    if (this.#known.size >= LIMITS.webhooksFound && oldest !== undefined) this.#known.delete(oldest);
-    this.#known.set(slug, app);
+    return answers.flatMap(({ headers }) => headers[FOUND_APP] ?? [])[0] ?? null;
   }
 }
