@@ -101,6 +101,7 @@ test('a gateway with apps becomes a node, and one that is killed before the end 
   await holder.query('ROLLBACK');
   assert.ok(await eventually(LONG_MS, async () => (await waits()).length === 0));
   assert.deepEqual(await counts(), [0, 0, 0, 0, 0], 'the cluster has nothing');
+  assert.deepEqual(await db.rows('SELECT store FROM svc.meta'), [{ store: null }]);
 
   await alone.start();
   assert.deepEqual(await contentOfMore(alone), was, 'the gateway goes on alone');
@@ -128,6 +129,8 @@ test('a gateway with apps becomes a node, and one that is killed before the end 
   // What does not belong together is refused, and stays as it is.
   await assert.rejects(start(nodeIn(copy, url, 'three', 'git')), /is of a gateway of its own.*an empty data directory/);
   await assert.rejects(alone.start(), /is of a node of a cluster, which has what counts/);
+  const ofTarballs = nodeIn(testFolder(t), url, 'three', 'tarball');
+  await assert.rejects(start(ofTarballs), /The nodes of the cluster have the git store, .*appsStoreRoot.* is not set/);
   await assert.rejects(
     start(nodeIn(folder, await database(), 'one', 'git')),
     /the database of \\"cluster\\" is of none/,

@@ -35,6 +35,8 @@ export const TABLE_STEPS: readonly string[] = [
   REPOSITORY_TABLES,
   WORKSPACE_TABLES,
   WEBHOOK_TABLES,
+  // Of all nodes.
+  'ALTER TABLE svc.meta ADD COLUMN IF NOT EXISTS store text;',
 ];
 
 /** A lock that was not given in time, and two that waited for each other. */

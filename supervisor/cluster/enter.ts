@@ -12,6 +12,7 @@ import { readNodeRecord, writeNodeRecord } from '../../storage/cluster/node-reco
 import type { Layout } from '../../storage/layout.ts';
 import { ConfigError } from '../config.ts';
 import { hasKeys, type Keys } from './keys.ts';
+import { checkStore } from './start-checks.ts';
 
 /** A run of a node, and the one of the same data directory before it, null where none is known. */
 export type Run = { instance: string; previous: string | null };
@@ -35,6 +36,7 @@ export async function enterCluster(options: EnterOptions): Promise<Run> {
     await writeNodeRecord(layout, { instance: run.instance, isBringing: true });
     await begin(options, data);
   } else if (recorded === null && hasAnything(await firstDataOf(layout))) throw hasBegun();
+  await checkStore(database, layout);
   await keys.share();
   await writeNodeRecord(layout, { instance: run.instance, isBringing: false });
   return run;
@@ -51,6 +53,7 @@ async function begin({ database, keys, layout, node, log }: EnterOptions, data: 
       if (await hasKeys(session)) return [];
       const said = new Progress(data, log);
       const stored = await storeFirst(session, layout, node, data, () => said.step());
+      await checkStore(session, layout);
       await keys.share(session);
       return stored;
     });

@@ -4,11 +4,12 @@ import { after, afterEach, before, describe, test } from 'node:test';
 import pg from 'pg';
 import { Database } from '../../storage/cluster/database.ts';
 import { TABLE_STEPS } from '../../storage/cluster/tables.ts';
+import { Layout } from '../../storage/layout.ts';
 import { freePort } from '../../testing/free-port.ts';
 import { type Postgres, postgres, whyNoPostgres } from '../../testing/postgres.ts';
 import { eventually, LIMIT_MS } from '../../testing/waiting.ts';
 import { Directory } from './directory.ts';
-import { addressFault, checkStart, clockWarning, type DatabaseFacts, faultOf } from './start-checks.ts';
+import { addressFault, checkStart, checkStore, clockWarning, type DatabaseFacts, faultOf } from './start-checks.ts';
 
 const HERE = { name: 'one', address: 'http://one.example:8787' };
 
@@ -166,6 +167,21 @@ describe('start checks', { skip: whyNoPostgres() ?? false }, () => {
     await admin.query('UPDATE svc.meta SET version = 99');
     await assert.rejects(check(), { code: 'DATA_FORMAT', message: /have version 99/ });
     await admin.query('UPDATE svc.meta SET version = $1', [TABLE_STEPS.length]);
+  });
+
+  test('a node with another kind of store than the first one is refused, with the setting and its value', async () => {
+    const db = new Database([server.url]);
+    opened.push(db);
+    await checkStart(db, HERE);
+    const [git, tarball] = [new Layout('/data', undefined, 'code'), new Layout('/data')];
+    await checkStore(db, tarball);
+    await checkStore(db, tarball);
+    const ofGit = /have the tarball store, .*"appsStoreRoot" is "\/data\/code"\. Start it with --store tarball/;
+    await assert.rejects(checkStore(db, git), { name: 'ConfigError', message: ofGit });
+    await db.rows('UPDATE svc.meta SET store = NULL');
+    await checkStore(db, git);
+    const ofTarballs = /have the git store, .*"appsStoreRoot" is not set\. Start it without --store tarball/;
+    await assert.rejects(checkStore(db, tarball), { name: 'ConfigError', message: ofTarballs });
   });
 
   test('a node that only its machine reaches is refused beside one elsewhere', async () => {

@@ -3,8 +3,9 @@
  * nodes and buckets").
  */
 import { LIMITS } from '../../protocol/limits.ts';
-import { type Database, isAway, stateOf } from '../../storage/cluster/database.ts';
+import { type Database, isAway, type Session, stateOf } from '../../storage/cluster/database.ts';
 import { prepareTables } from '../../storage/cluster/tables.ts';
+import type { Layout } from '../../storage/layout.ts';
 import { ConfigError } from '../config.ts';
 import { Directory, type NodeRow } from './directory.ts';
 
@@ -44,6 +45,19 @@ export async function checkStart(database: Database, node: { name: string; addre
   const away = addressFault(node, await withRights(() => new Directory(database).nodes()));
   if (away !== null) throw new ConfigError(away, 'cluster');
   return clockWarning(facts.now, askedAt, Date.now());
+}
+
+/** Checks that the node has the kind of store that the first one of the cluster had. Rejects with `ConfigError`, which names the setting. */
+export async function checkStore(session: Pick<Session, 'rows'>, { codeStore }: Layout): Promise<void> {
+  const own = codeStore === null ? 'tarball' : 'git';
+  await session.rows('UPDATE svc.meta SET store = $1 WHERE store IS NULL', [own]);
+  const [meta] = await session.rows<{ store: string }>('SELECT store FROM svc.meta');
+  if (meta?.store === own) return;
+  const message =
+    codeStore === null
+      ? 'The nodes of the cluster have the git store, and this one the tarball store, as "appsStoreRoot" is not set. Start it without --store tarball, with an empty data directory.'
+      : `The nodes of the cluster have the tarball store, and this one the git store, as "appsStoreRoot" is "${codeStore.dir}". Start it with --store tarball and an empty data directory.`;
+  throw new ConfigError(message, 'appsStoreRoot');
 }
 
 /** Of the first address that answers and is no standby. */
