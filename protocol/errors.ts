@@ -247,11 +247,10 @@ export function errorEnvelope(error: ErrorBody): { isError: true; error: ErrorBo
   return { isError: true, error };
 }
 
-/** Another node of the cluster has this data, or is about to (specification, "Take-over and release"). */
+/** This node does not have this data, or is about to lose it (specification, "Take-over and release"). */
 export function movedError(): SvcError {
-  return new SvcError('STORAGE_UNAVAILABLE', 'This data moves to another node; try again in a moment.', {
-    headers: { 'retry-after': '1' },
-  });
+  const message = 'This node does not serve this data now, which may move to another one; try again in a moment.';
+  return new SvcError('STORAGE_UNAVAILABLE', message, { headers: { 'retry-after': '1' } });
 }
 
 const DISK_FULL = new Set(['ENOSPC', 'EDQUOT', 'EFBIG', 'SQLITE_FULL', 'SQLITE_IOERR_SHMSIZE']);

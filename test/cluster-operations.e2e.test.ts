@@ -155,6 +155,12 @@ describe('a gateway that is a node', { skip: whyNoPostgres() ?? false }, () => {
       await eventually(LIMIT_MS, async () => (await nodeNamed('berlin')).state === 'gone'),
       'its lease has ended',
     );
+    const refused = await gateway.call('GET', '/svc/_apps/notes/settings');
+    assert.equal(`${refused.status} ${refused.json.error.code}`, '503 STORAGE_UNAVAILABLE');
+    assert.match(
+      refused.json.error.message,
+      /^The database of the cluster does not answer, so this node serves nothing/,
+    );
     assert.match((await command()).stdout, /● does not answer\n/);
     await server.start();
     assert.ok(await owns('berlin', (buckets) => buckets === BUCKETS));

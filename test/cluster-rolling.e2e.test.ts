@@ -12,7 +12,7 @@ import { eventually, LONG_MS } from '../testing/waiting.ts';
 
 const APPS = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'].map((letter) => `${letter}-numbers`);
 
-const MOVES = /This data moves to another node/;
+const MOVES = /does not serve this data now/;
 
 const numbersOf = (id: string) =>
   appOf(id, {

@@ -3,6 +3,7 @@ import { type ClientRequest, type IncomingMessage, type OutgoingHttpHeaders, req
 import type { TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { pino } from 'pino';
+import { movedError } from '../protocol/errors.ts';
 import { Calls } from '../supervisor/cluster/calls/calls.ts';
 import type { Locate } from '../supervisor/cluster/calls/finder.ts';
 import { type Owner, Owners } from '../supervisor/cluster/calls/owners.ts';
@@ -69,7 +70,7 @@ export async function startNode(
     },
     nodes,
     locate,
-    isMember: () => waits,
+    absence: () => (waits ? null : movedError()),
     log: QUIET,
   });
   const { edge } = openEdge(kind, {

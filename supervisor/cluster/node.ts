@@ -5,7 +5,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { bucketOf, GATEWAY_BUCKET } from '../../protocol/buckets.ts';
-import { movedError } from '../../protocol/errors.ts';
+import { movedError, type SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { ClusterStatus } from '../../protocol/routes/operations/cluster-rows.ts';
 import type { OwnedBucket } from '../../protocol/wire/frames.ts';
@@ -31,6 +31,7 @@ import type { IdentityClient } from '../people/identity-db.ts';
 import type { PageLog } from '../tree/specifications.ts';
 import { Calls } from './calls/calls.ts';
 import type { Locate } from './calls/finder.ts';
+import { unavailable } from './calls/node-calls.ts';
 import { Owners } from './calls/owners.ts';
 import { workAtOwner } from './calls/work-at-owner.ts';
 import { Directory, type Epoch } from './directory.ts';
@@ -150,7 +151,7 @@ export class ClusterNode {
       places,
       storing: (files) => this.#storing(files),
       before: () => this.#identity?.check(),
-      isMember: () => this.#membership.leaseMs > 0,
+      absence: () => this.#absence,
       next: (exchange) => this.#next(exchange),
       nodes: () => this.#addresses,
       locate: (...asked) => this.#locate(...asked),
@@ -334,6 +335,15 @@ export class ClusterNode {
     clearInterval(this.#sweeping);
     await this.#ofFiles.close();
     await this.#database.close();
+  }
+
+  /** Why this node has nothing now; null while it has a lease. */
+  get #absence(): SvcError | null {
+    const { leaseMs, databaseFault } = this.#membership;
+    if (leaseMs > 0) return null;
+    const why =
+      databaseFault === null ? 'This node is not in the cluster' : 'The database of the cluster does not answer';
+    return unavailable(`${why}, so this node serves nothing now; try again in a moment.`);
   }
 
   /** Of the nodes whose leases have not ended. */

@@ -165,7 +165,7 @@ function refusedCalls({ gateway }: Node, store: StoreKind, webhook: MintedWebhoo
 async function checkRefused(calls: Promise<Answer>[]): Promise<void> {
   for (const [at, { status, text, headers }] of (await Promise.all(calls)).entries()) {
     assert.equal(status, 503, `call ${at}: ${text}`);
-    assert.match(text, /STORAGE_UNAVAILABLE|This data moves to another node/, `call ${at}`);
+    assert.match(text, /STORAGE_UNAVAILABLE|does not serve this data now/, `call ${at}`);
     assert.equal(headers['retry-after'], '1', `call ${at}`);
   }
 }

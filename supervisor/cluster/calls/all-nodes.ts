@@ -104,6 +104,6 @@ async function whole(answer: IncomingMessage): Promise<Buffer> {
 }
 
 function notWhole(): SvcError {
-  const message = 'A node of the cluster cannot be reached, and no other has its apps yet; try again in a moment.';
+  const message = 'Not all apps have a node now that can be reached; try again in a moment.';
   return new SvcError('STORAGE_UNAVAILABLE', message, { headers: { 'retry-after': '1' } });
 }

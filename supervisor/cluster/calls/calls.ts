@@ -41,8 +41,8 @@ export type CallsOptions = {
   log: Logger;
   /** Runs before each request. */
   before?: () => void;
-  /** Whether the node knows at this moment what happens to buckets: else nothing waits for one. True by default. */
-  isMember?: () => boolean;
+  /** Why the node does not know at this moment what happens to buckets, so that nothing waits for one; null where it does. */
+  absence?: () => SvcError | null;
   /** What a request that is answered here waits for, given the app whose page sends it; null for nothing. */
   known?: (exchange: Exchange, page: string | null, bucket: number | null) => Promise<void> | null;
 };
@@ -340,13 +340,13 @@ export class Calls {
 
   /**
    * Brings a request of which nothing was done again a little later, to the node that has the data then. After
-   * `LIMITS.nodesWholeMs` it is refused, and a stream at once, as it cannot be sent twice.
+   * `LIMITS.nodesWholeMs` it is refused, a stream at once, as it cannot be sent twice, and all at a node that is not in the cluster.
    */
   #wait({ exchange, bucket, files, body }: Call, error: SvcError): void {
     const now = performance.now();
     const until = this.#patience.get(exchange) ?? now + LIMITS.nodesWholeMs;
-    if (isStream(body) || now >= until || !this.#isMember) {
-      this.#refuse(exchange, error);
+    if (isStream(body) || now >= until || this.#absence !== null) {
+      this.#refuse(exchange, this.#absence ?? error);
       return;
     }
     this.#patience.set(exchange, until);
@@ -374,7 +374,7 @@ export class Calls {
       // Here it could not be read again.
       if (owners.isOwn(bucket)) break;
       if (owner === undefined || owners.isHere(owner)) {
-        if (!this.#isMember) break;
+        if (this.#absence !== null) break;
         await wait(LIMITS.nodesAgainMs);
         continue;
       }
@@ -396,10 +396,10 @@ export class Calls {
       this.sent.moved++;
       const heard = this.#hear(bucket, proof, said);
       if (heard === 'news') continue;
-      if (heard === 'nothing' || !this.#isMember) break;
+      if (heard === 'nothing' || this.#absence !== null) break;
       await wait(LIMITS.nodesAgainMs);
     }
-    if (!exchange.aborted) this.#refuse(exchange, movedError());
+    if (!exchange.aborted) this.#refuse(exchange, this.#moved());
     body.destroy();
   }
 
@@ -410,8 +410,12 @@ export class Calls {
     return owner !== null && this.#options.owners.hear(bucket, owner) ? 'news' : 'known';
   }
 
-  get #isMember(): boolean {
-    return this.#options.isMember?.() ?? true;
+  get #absence(): SvcError | null {
+    return this.#options.absence?.() ?? null;
+  }
+
+  #moved(): SvcError {
+    return this.#absence ?? movedError();
   }
 
   #fail(exchange: Exchange, error: unknown): void {
