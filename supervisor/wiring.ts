@@ -272,8 +272,19 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const web = new WebClient({ egress: egressOf(config), port: () => portOf(config, host.listening) });
     const newApps = new NewApps({ layout, cluster, registry, deployments, jobs, databases, web });
     const clientDocuments = new ClientDocuments(egressOf(config), () => portOf(config, host.listening));
+    const serves = (app: string): boolean => cluster?.serves(app) ?? true;
     const gitStore: GitStoreServices = openAuthoring(
-      { ...parts, deployments, apps, repository, shared: cluster?.workspaces ?? null, tag, onProcess, refusalOf },
+      {
+        ...parts,
+        deployments,
+        apps,
+        repository,
+        shared: cluster?.workspaces ?? null,
+        serves,
+        tag,
+        onProcess,
+        refusalOf,
+      },
       templates,
     );
     phases.ends(() => gitStore?.workspaces.stop());

@@ -184,6 +184,20 @@ describe('nodes with the git store', { skip }, () => {
     assert.deepEqual(await holders(), [404, 404]);
   });
 
+  test('apps that are made of a template get ids of their own, whichever node is asked', async () => {
+    const made: string[] = [];
+    for (const node of [two, one]) {
+      const body = { templateId: 'contact', publish: true };
+      const answer = await patient(node).call('POST', '/svc/_apps/_clone', { body });
+      assert.equal(answer.status, 201, answer.text);
+      made.push(answer.json.app);
+    }
+    // `contact-2` would be the other node's.
+    assert.equal(made[0], 'contact');
+    assert.match(made[1] ?? '', /^contact-[3-9]$/);
+    for (const id of made) assert.equal((await client.call('GET', `/svc/${id}/`)).status, 200, id);
+  });
+
   test('an app is duplicated to an id of the other node, with its data, and survives the end of that node', async () => {
     const [from, like, full] = [
       await idAt(url, 'one', 'from'),

@@ -124,8 +124,13 @@ const EXCEPTIONS: Readonly<Record<string, Subject>> = {
   'POST /svc/_backups/files/:name/verify': 'any',
   // Where the new app comes to be.
   'POST /svc/_apps/:id/duplicate': { of: 'app', in: 'body', name: 'id', without: 'any' },
-  // The id may be left to the gateway.
-  'POST /svc/_apps/_clone': { of: 'app', in: 'body', name: 'id', without: 'any' },
+  // The node that draws the id has it then; the first one is that of the template.
+  'POST /svc/_apps/_clone': {
+    of: 'app',
+    in: 'body',
+    name: 'id',
+    without: { of: 'app', in: 'body', name: 'templateId', without: 'any' },
+  },
   'POST /svc/_sessions': 'any',
   // Of the apps that it has, each node compares its own.
   'GET /svc/_sessions/:sid/diff': { of: 'app', in: 'query', name: 'app', without: 'every' },

@@ -32,6 +32,8 @@ type AuthoringOptions = {
   jobs: Jobs;
   registry: Registry;
   apps: Apps;
+  /** Whether this node serves an app of this id. */
+  serves(id: string): boolean;
 };
 
 /**
@@ -66,7 +68,7 @@ export class Authoring {
     return this.#layOut(id, { blank: templateFolder('_blank') }, name ?? nameFromId(id), where);
   }
 
-  /** An app like a template, under an id and a name that are free. Rejects with `UNKNOWN_TEMPLATE`, `CONFLICT`. */
+  /** An app like a template, under an id of this node and a name that are free. Rejects with `UNKNOWN_TEMPLATE`, `CONFLICT`. */
   async clone(
     templateId: string,
     { id: wanted, name: wantedName }: { id?: string | undefined; name?: string | undefined },
@@ -84,11 +86,13 @@ export class Authoring {
     where: StagingOptions,
   ): Promise<Staged> {
     if (wanted !== undefined) this.#checkFree(wanted);
-    const states = await this.#options.registry.states();
+    const { registry, serves } = this.#options;
+    const states = await registry.states();
     const apps = new Map(states.map((state) => [state.id, state.active?.name ?? state.id]));
     const staged = await this.#staged(apps);
     const ids = new Set(staged.map((one) => one.app));
-    const id = wanted ?? freeId(row.id, (candidate) => apps.has(candidate) || ids.has(candidate));
+    const isFree = (candidate: string) => !registry.has(candidate) && !ids.has(candidate) && serves(candidate);
+    const id = wanted ?? freeId(row.id, (candidate) => !isFree(candidate));
     const names = new Set([...apps.values(), ...staged.map((one) => one.name)]);
     const name = wantedName ?? freeName(row.name, (candidate) => names.has(candidate));
     return this.#layOut(id, source, name === row.name ? null : name, where);

@@ -31,6 +31,8 @@ type AuthoringParts = {
   repository: RepositoryAccess | null;
   /** Null for a gateway of its own. */
   shared: SharedWorkspaces | null;
+  /** Whether this node serves an app of this id. */
+  serves(id: string): boolean;
 } & Omit<DraftsOptions, 'source' | 'jobs'> &
   Omit<DraftTestsOptions, 'workspaces'>;
 
@@ -54,7 +56,7 @@ export function openTemplates({ layout, config, log }: { layout: Layout; config:
 }
 
 export function openAuthoring(parts: AuthoringParts, templates: Templates): GitStoreServices {
-  const { layout, config, registry, deployments, apps, jobs, log, repository, shared } = parts;
+  const { layout, config, registry, deployments, apps, jobs, log, repository, shared, serves } = parts;
   const store = layout.codeStore;
   if (store === null || repository === null) return null;
   const { git } = repository;
@@ -62,7 +64,7 @@ export function openAuthoring(parts: AuthoringParts, templates: Templates): GitS
   const author = config.commitAuthor;
   const workspaces = new Workspaces({ store, git, shared, draftsOf, author, jobs, registry, deployments, log });
   const drafts = new Drafts({ ...parts, source: workspaces });
-  const authoring = new Authoring({ workspaces, templates, jobs, registry, apps });
+  const authoring = new Authoring({ workspaces, templates, jobs, registry, apps, serves });
   const code = new CodeTransfer({ git, deployments, tmpDir: layout.tmpDir, log });
   const tests = new DraftTests({ ...parts, workspaces });
   return { workspaces, drafts, tests, authoring, code };

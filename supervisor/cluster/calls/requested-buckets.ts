@@ -22,7 +22,7 @@ import { type Members, membersIn, textIn } from './body-members.ts';
 import { subjectOfMessage } from './message-subjects.ts';
 
 /** The members of a body that may name an app. */
-const NAMES = ['app', 'ref', 'id'];
+const NAMES = ['app', 'ref', 'id', 'templateId'];
 /** Those of a message of MCP. */
 const MESSAGE = ['method', 'id', 'params'];
 
