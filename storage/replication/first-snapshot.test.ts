@@ -7,7 +7,7 @@ import { database, whyNoPostgres } from '../../testing/postgres.ts';
 import { Database } from '../cluster/database.ts';
 import { prepareTables } from '../cluster/tables.ts';
 import { openSqlite } from '../sqlite.ts';
-import { markCopy, storeFile } from './first-snapshot.ts';
+import { markCopy, storeBytes, storeFile } from './first-snapshot.ts';
 import { openCopy } from './local-copy.ts';
 
 test('a database that a killed process left is fetched as it was, with what its write-ahead log has, and kept where it is', {
@@ -55,4 +55,26 @@ test('a database that a killed process left is fetched as it was, with what its 
   markCopy(left, mark);
   assert.equal((await openCopy(cluster, 'notes', left)).how, 'kept');
   assert.deepEqual(files(), was);
+});
+
+test('a database with the longest pages that SQLite has is fetched as it was', {
+  skip: whyNoPostgres() ?? false,
+}, async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-test-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const [own, fetched] = ['own', 'fetched'].map((name) => join(folder, `${name}.sqlite`)) as [string, string];
+  const db = openSqlite(own);
+  db.pragma('page_size = 65536');
+  db.exec('CREATE TABLE notes (text TEXT)');
+  db.exec(
+    'WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300) INSERT INTO notes SELECT hex(randomblob(32000)) FROM n',
+  );
+  db.close();
+  const bytes = readFileSync(own);
+  const cluster = new Database([await database()]);
+  t.after(() => cluster.close());
+  await prepareTables(cluster);
+  await cluster.transaction((session) => storeBytes(session, 'notes', bytes));
+  assert.equal((await openCopy(cluster, 'notes', fetched)).how, 'fetched');
+  assert.ok(readFileSync(fetched).equals(bytes));
 });

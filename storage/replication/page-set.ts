@@ -6,6 +6,7 @@
 import { promisify } from 'node:util';
 import { crc32, deflateRaw, inflateRawSync } from 'node:zlib';
 import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 
 /** Bytes of a page from an offset on. */
 export type Range = { at: number; bytes: Uint8Array };
@@ -34,7 +35,7 @@ const GAP_WORDS = 2;
 const PLAIN = 0;
 const DEFLATED = 1;
 
-/** Pages of one set, in bytes; `split` makes sets of at most this. */
+/** Pages of one entry's set, in bytes; `split` makes sets of at most this. */
 export const SET_BYTES = 4 * 1024 * 1024;
 const SMALLEST_PAGE = 512;
 const LARGEST_PAGE = 65_536;
@@ -67,7 +68,9 @@ export function decodePages(bytes: Buffer): PageSet<Page> {
   const size = bytes.readUInt32BE(SIZE);
   const count = bytes.readUInt32BE(COUNT);
   const isPageSize = pageBytes >= SMALLEST_PAGE && pageBytes <= LARGEST_PAGE && (pageBytes & (pageBytes - 1)) === 0;
-  if (!isPageSize || size > LARGEST_SIZE || count > size || count * pageBytes > SET_BYTES)
+  // A piece of a snapshot has so many pages, however long they are.
+  const mostPages = Math.max(SET_BYTES / pageBytes, LIMITS.snapshotPages);
+  if (!isPageSize || size > LARGEST_SIZE || count > size || count > mostPages)
     throw damaged('its sizes are over the limits');
   const most = count * (PAGE_HEADER_BYTES + RANGE_HEADER_BYTES + pageBytes);
   const body = bytesOf(coding, bytes.subarray(HEADER_BYTES), most);
