@@ -507,6 +507,10 @@ export const LIMITS = {
   sharedPathBytes: 2000, // of a path there, as its index takes no more
   sharedSubjects: 256, // whose files a node remembers; those of others are read and compared again
   sharedSweep: 1000, // contents that one step of the cleaning looks at
+  objectGraceMs: 7 * DAY, // until an object that nothing names any more is deleted: an older database that was restored may name it
+  objectSilenceMs: 10 * SECOND, // of an S3-compatible store in the middle of a request, before that is given up
+  objectTries: 3, // of a request that such a store did not get, or was too busy for
+  objectRetryMs: 100, // until the second try; each later one waits twice as long
 
   workspacesClosedPollMs: 1 * SECOND, // how often a node of a cluster looks which workspaces were closed
   workspaces: 1000, // workspaces that may be open

@@ -215,6 +215,33 @@ const CLUSTER = {
   wanted: 'an object with either "url" or "urls"',
 } as const;
 
+const BLOBS = describedAs(
+  closed({
+    s3: describedAs(
+      closed(
+        {
+          endpoint: formatted('public address', 'an http or https address without user, query and fragment'),
+          bucket: matching(
+            /^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$/,
+            'the name of a bucket, of 3 to 63 characters',
+          ),
+          region: matching(/^[A-Za-z0-9_-]{1,64}$/, 'a region such as "eu-central-1"'),
+        },
+        {
+          prefix: matching(
+            /^(?=.{1,200}$)(?:[A-Za-z0-9_-][A-Za-z0-9._-]*\/)+$/,
+            'a path such as "svc/", of at most 200 letters, digits, "_", "-" and ".", with "/" at its end',
+          ),
+          accessKeyEnv: variable,
+          secretKeyEnv: variable,
+        },
+      ),
+      '{ "endpoint", "bucket", "region", "prefix"?, "accessKeyEnv"?, "secretKeyEnv"? }',
+    ),
+  }),
+  '{ "s3" }',
+);
+
 const calls = integer(0, 1_000_000);
 const hosts = listOf(formatted('host pattern', PATTERN_FORM), 'a list of hosts');
 
@@ -294,6 +321,8 @@ export const KEYS = {
   runner: text,
   /** The database that this gateway shares with the other nodes of a cluster; null: it is a gateway of its own. */
   cluster: CLUSTER,
+  /** Where the nodes of a cluster keep the contents of large files; null: in its database. */
+  blobs: BLOBS,
   /** A second token for `GET /svc/_metrics`, beside the administrator's. */
   metricsToken: matching(/^[!-~]{16,256}$/, 'a token of 16 to 256 printable characters without spaces'),
   log: quoted('debug', 'info', 'warn', 'error', 'silent'),

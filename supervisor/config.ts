@@ -25,6 +25,7 @@ type Unset =
   | 'mail'
   | 'runner'
   | 'cluster'
+  | 'blobs'
   | 'metricsToken'
   | 'logFile';
 
@@ -87,6 +88,7 @@ export function defaultConfig(dataDir: string): Config {
     runners: {},
     runner: null,
     cluster: null,
+    blobs: null,
     metricsToken: null,
     log: 'info',
     logFormat: 'auto',

@@ -8,17 +8,28 @@ import pg from 'pg';
 import { bucketOf } from '../protocol/buckets.ts';
 import { freePort } from './free-port.ts';
 import { type Answer, gatewayIn, type StoreKind, type TestGateway } from './gateway.ts';
+import { OBJECT_STORE_KEYS, type TestObjectStore } from './object-store.ts';
 import { LONG_MS } from './waiting.ts';
 
 /** A test, or the hooks of a suite. */
 type Ending = { after(end: () => unknown): void };
 
-/** A gateway that is a node of the cluster of this database, with a data directory in `folder`. It is not started. */
-export function nodeIn(folder: string, url: string, node: string, store: StoreKind = 'tarball'): TestGateway {
+/**
+ * A gateway that is a node of the cluster of this database, with a data directory in `folder`; `objects` has its large files. It is not
+ * started.
+ */
+export function nodeIn(
+  folder: string,
+  url: string,
+  node: string,
+  store: StoreKind = 'tarball',
+  objects: TestObjectStore | null = null,
+): TestGateway {
+  const cluster = { url, node };
   return gatewayIn(folder, {
     store,
-    config: { cluster: { url, node } },
-    env: { SVC_CLUSTER_SECRET: 'of this test' },
+    config: objects === null ? { cluster } : { cluster, blobs: { s3: objects.config } },
+    env: { SVC_CLUSTER_SECRET: 'of this test', ...OBJECT_STORE_KEYS },
   });
 }
 
@@ -30,11 +41,17 @@ export function testFolder(t: Ending): string {
 }
 
 /** Nodes of one cluster, by their names, each with a data directory of its own. None is started; all end with the test. */
-export function nodesOf(t: Ending, url: string, names: readonly string[], store?: StoreKind): TestGateway[] {
+export function nodesOf(
+  t: Ending,
+  url: string,
+  names: readonly string[],
+  store?: StoreKind,
+  objects?: TestObjectStore,
+): TestGateway[] {
   const nodes: TestGateway[] = [];
   // Before the folders are removed: a hook that fails, because a node writes there, keeps those after it from running.
   t.after(() => Promise.all(nodes.map((node) => node.stop())));
-  for (const name of names) nodes.push(nodeIn(testFolder(t), url, name, store));
+  for (const name of names) nodes.push(nodeIn(testFolder(t), url, name, store, objects));
   return nodes;
 }
 

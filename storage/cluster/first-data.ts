@@ -12,8 +12,9 @@ import { exists, namesIn } from '../files/atomic-file.ts';
 import type { Layout } from '../layout.ts';
 import { storeBytes, storeFile } from '../replication/first-snapshot.ts';
 import type { Mark } from '../replication/mark.ts';
+import type { LargeContents } from '../shared-files/large-contents.ts';
 import { SharedFiles } from '../shared-files/shared-files.ts';
-import type { Session } from './database.ts';
+import type { Session, Transactions } from './database.ts';
 import { runtimeByBucket } from './runtime-split.ts';
 import { beginRepository } from './shared-repository.ts';
 
@@ -56,18 +57,21 @@ export async function firstDataOf(layout: Layout): Promise<FirstData> {
   };
 }
 
-/** Stores it, all in the transaction of the session; the git store's repository follows from the node of this name. `progress` hears of each app and database that is stored. */
+/**
+ * Stores it, all in the transaction of the session; the git store's repository follows from the node of this name. Objects in `large`
+ * that a transaction without an end has left are deleted there like others. `progress` hears of each app and database that is stored.
+ */
 export async function storeFirst(
   session: Session,
-  layout: Layout,
-  node: string,
+  { layout, large, node }: { layout: Layout; large: LargeContents | null; node: string },
   { apps, listed, databases, runtime }: FirstData,
   progress: () => void,
 ): Promise<Copied[]> {
   const epochs = await session.rows<{ epoch: number }>(
     'SELECT epoch::float8 AS epoch FROM svc.buckets ORDER BY bucket',
   );
-  const files = new SharedFiles(layout, { rows: session.rows.bind(session), transaction: (work) => work(session) });
+  const within: Transactions = { rows: session.rows.bind(session), transaction: (work) => work(session) };
+  const files = new SharedFiles(layout, within, large);
   for (const id of apps) {
     await files.store({ kind: 'app', id }, epochs[bucketOf(id)]?.epoch ?? 0);
     progress();

@@ -5,6 +5,7 @@
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { LOG_TABLES } from '../replication/log-tables.ts';
+import { OBJECT_TABLES } from '../shared-files/large-contents.ts';
 import { FILE_TABLES } from '../shared-files/tables.ts';
 import { APP_CHANGES, APP_TABLES } from './app-directory.ts';
 import { type Database, stateOf } from './database.ts';
@@ -37,6 +38,7 @@ export const TABLE_STEPS: readonly string[] = [
   WEBHOOK_TABLES,
   // Of all nodes.
   'ALTER TABLE svc.meta ADD COLUMN IF NOT EXISTS store text;',
+  OBJECT_TABLES,
 ];
 
 /** A lock that was not given in time, and two that waited for each other. */

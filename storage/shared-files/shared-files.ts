@@ -4,8 +4,9 @@
  */
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { Transactions } from '../cluster/database.ts';
+import type { Session, Transactions } from '../cluster/database.ts';
 import type { Layout } from '../layout.ts';
+import { type LargeContents, nameObjects } from './large-contents.ts';
 import { checkEntries, damaged, place } from './placing.ts';
 import { nameOf, Places, type Subject } from './subjects.ts';
 import {
@@ -14,6 +15,7 @@ import {
   keepContents,
   type Outcome,
   type Pieces,
+  presentContents,
   putEntries,
   putPieces,
   readContents,
@@ -25,6 +27,7 @@ import {
 } from './tables.ts';
 import { Changed, type Entries, type Entry, isEqual, piecesOf, Tree } from './tree.ts';
 
+const NO_PIECE = { bytes: Buffer.alloc(0), object: null };
 /** How often a transaction is tried that meets others, or files that change. */
 const TRIES = 20;
 
@@ -53,6 +56,7 @@ type Next = { epoch: number; done: Promise<void> };
 export class SharedFiles {
   readonly #layout: Layout;
   readonly #database: Transactions;
+  readonly #large: LargeContents | null;
   /** By name of the subject; the one that was used last is at the end. */
   readonly #known = new Map<string, Known>();
   /** The last work on each subject that is busy. */
@@ -60,10 +64,11 @@ export class SharedFiles {
   readonly #next = new Map<string, Next>();
   #swept: string | null = null;
 
-  /** Each statement sends or gets `LIMITS.sharedPieceBytes` and some. */
-  constructor(layout: Layout, database: Transactions) {
+  /** Each statement sends or gets `LIMITS.sharedPieceBytes` and some. Contents above it go to `large`, or are in pieces where it is null. */
+  constructor(layout: Layout, database: Transactions, large: LargeContents | null = null) {
     this.#layout = layout;
     this.#database = database;
+    this.#large = large;
   }
 
   /**
@@ -114,12 +119,13 @@ export class SharedFiles {
 
   /**
    * Deletes contents that no file has any more, among the next `LIMITS.sharedSweep`. `removed` counts them; `isRound` says that this was
-   * the last step of a round over all. Any number of nodes may do this at once, beside everything else.
+   * the last step of a round over all, after which objects go that were not needed for long. Any number of nodes may do this at once, beside everything else.
    */
   async sweep(): Promise<{ removed: number; isRound: boolean }> {
     const step = await sweepContents(this.#database, this.#swept, LIMITS.sharedSweep);
     if (step === null) return { removed: 0, isRound: false };
     this.#swept = step.next;
+    if (step.next === null) await this.#large?.sweep();
     return { removed: step.removed, isRound: step.next === null };
   }
 
@@ -133,6 +139,7 @@ export class SharedFiles {
 
   /** Makes the entries in the database what `read` finds. */
   async #change(subject: Subject, epoch: number, read: (known: Known) => Promise<Entries>): Promise<void> {
+    const sent = new Map<string, string>();
     for (let tries = 0; tries < TRIES; tries++) {
       const known = this.#knownOf(subject);
       const entries = await read(known);
@@ -142,7 +149,7 @@ export class SharedFiles {
       known.stored = null;
       const before = stored ?? (await readEntries(this.#database, subject));
       // Also when nothing differs: what is done later finds another version then, and changes nothing.
-      const outcome = await this.#put(subject, epoch, entries, before).catch(repeatable);
+      const outcome = await this.#put(subject, epoch, entries, before, sent).catch(repeatable);
       if (outcome === 'fenced') throw new Fenced(subject);
       if (outcome !== 'stored') continue;
       known.stored = { epoch, version: before.version + 1, entries };
@@ -151,7 +158,14 @@ export class SharedFiles {
     throw new SvcError('STORAGE_UNAVAILABLE', `The files of ${nameOf(subject)} change all the time. Try again.`);
   }
 
-  async #put(subject: Subject, epoch: number, entries: Entries, before: Stored): Promise<Outcome> {
+  /** `sent` are the objects that earlier tries made, by the hashes of their contents. */
+  async #put(
+    subject: Subject,
+    epoch: number,
+    entries: Entries,
+    before: Stored,
+    sent: Map<string, string>,
+  ): Promise<Outcome> {
     const { version } = before;
     const difference = differenceOf(before.entries, entries, isEqual);
     const has = new Set([...before.entries.values()].map(({ hash }) => hash));
@@ -166,8 +180,11 @@ export class SharedFiles {
       for (const entry of sorted) for await (const piece of read(places, entry)) add(pieces, piece);
       return putEntries(this.#database, subject, epoch, version, difference, pieces);
     }
+    const large = this.#large === null ? [] : sorted.filter(({ size }) => size > LIMITS.sharedPieceBytes);
+    await this.#send(places, large, sent);
     return this.#database.transaction(async (session) => {
       const there = await keepContents(session, [...files.keys()]);
+      await this.#name(session, large, there, sent);
       let pieces = noPieces();
       let bytes = 0;
       for (const entry of sorted) {
@@ -187,6 +204,38 @@ export class SharedFiles {
     });
   }
 
+  /** Makes objects of the files whose contents the database lacks. No connection to it waits for that. */
+  async #send(places: Places, files: readonly Entry[], sent: Map<string, string>): Promise<void> {
+    if (this.#large === null || files.length === 0) return;
+    const hashes = files.flatMap(({ hash }) => hash ?? []);
+    const there = await presentContents(this.#database, hashes);
+    for (const entry of files) {
+      const { hash, size } = entry;
+      const local = places.local(entry.path);
+      if (hash === null || there.has(hash) || sent.has(hash)) continue;
+      if (local === null) throw new Changed();
+      sent.set(hash, await this.#large.put({ hash, size, read: () => piecesOf(local, entry) }));
+    }
+  }
+
+  /** Makes those objects contents, which are `there` then. */
+  async #name(session: Session, files: readonly Entry[], there: Set<string>, sent: Map<string, string>): Promise<void> {
+    const keys = new Map<string, string>();
+    for (const { hash } of files) {
+      if (hash === null || there.has(hash)) continue;
+      const key = sent.get(hash);
+      // It was swept after it had been seen.
+      if (key === undefined) throw new NotStored('late');
+      keys.set(hash, key);
+    }
+    if (keys.size === 0) return;
+    if (!(await nameObjects(session, keys))) {
+      sent.clear();
+      throw new NotStored('late');
+    }
+    for (const hash of keys.keys()) there.add(hash);
+  }
+
   /** Small files are asked for together. */
   #contentsOf(subject: Subject, files: readonly Entry[]): (file: Entry) => AsyncIterable<Buffer> {
     const groups = groupsOf(files);
@@ -202,14 +251,24 @@ export class SharedFiles {
         return;
       }
       for (let at = 0, piece = 0; at < file.size; piece++) {
-        const bytes = await readPiece(this.#database, file.hash ?? '', piece);
-        if (bytes === null || bytes.length === 0)
-          throw damaged(subject, file.path, `lacks the piece ${piece} of its content`);
+        const { bytes, object } = (await readPiece(this.#database, file.hash ?? '', piece)) ?? NO_PIECE;
+        if (object !== null) {
+          yield* await this.#objectOf(subject, file, object);
+          return;
+        }
+        if (bytes.length === 0) throw damaged(subject, file.path, `lacks the piece ${piece} of its content`);
         yield bytes;
         at += bytes.length;
       }
     };
     return asked.bind(this);
+  }
+
+  async #objectOf(subject: Subject, { path }: Entry, key: string): Promise<AsyncIterable<Buffer>> {
+    if (this.#large === null) throw lacksStore();
+    const object = await this.#large.get(key);
+    if (object === null) throw damaged(subject, path, `lacks its content, the object ${key} of "blobs.s3"`);
+    return object;
   }
 
   #knownOf(subject: Subject): Known {
@@ -259,6 +318,12 @@ async function* read(places: Places, entry: Entry): AsyncGenerator<Piece> {
   if (local === null) throw new Changed();
   let number = 0;
   for await (const bytes of piecesOf(local, entry)) yield { hash: entry.hash ?? '', number: number++, bytes };
+}
+
+function lacksStore(): SvcError {
+  const message =
+    'Files of the cluster are in an S3-compatible store, and this node has none. Set "blobs.s3" as at the other nodes, and start it again.';
+  return new SvcError('STORAGE_UNAVAILABLE', message);
 }
 
 function noPieces(): Pieces {

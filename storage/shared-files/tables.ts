@@ -139,7 +139,17 @@ export async function putPieces(session: Session, pieces: Pieces): Promise<void>
   );
 }
 
-/** Which of the contents the database has; none of those goes before the transaction ends. */
+/** Which of the contents the database has now. */
+export async function presentContents(session: Session, hashes: string[]): Promise<Set<string>> {
+  const rows = await session.rows<{ hash: string }>(
+    `SELECT encode(hash, 'hex') AS hash FROM svc.contents
+     WHERE hash = ANY (SELECT decode(h, 'hex') FROM unnest($1::text[]) AS h) AND piece = 0`,
+    [hashes],
+  );
+  return new Set(rows.map(({ hash }) => hash));
+}
+
+/** The same; none of those goes before the transaction ends. */
 export async function keepContents(session: Session, hashes: string[]): Promise<Set<string>> {
   const rows = await session.rows<{ hash: string }>(
     `SELECT encode(c.hash, 'hex') AS hash FROM svc.contents c JOIN unnest($1::text[]) AS h (hash) ON c.hash = decode(h.hash, 'hex')
@@ -161,13 +171,17 @@ export async function readContents(session: Session, hashes: string[]): Promise<
   return new Map([...pieces].map(([hash, list]) => [hash, Buffer.concat(list)]));
 }
 
-/** Null when it is not there. */
-export async function readPiece(session: Session, hash: string, piece: number): Promise<Buffer | null> {
-  const rows = await session.rows<{ bytes: Buffer }>(
-    `SELECT bytes FROM svc.contents WHERE hash = decode($1, 'hex') AND piece = $2`,
+/** Null when it is not there. `object` is the key of what is all of the content, which has no bytes here then. */
+export async function readPiece(
+  session: Session,
+  hash: string,
+  piece: number,
+): Promise<{ bytes: Buffer; object: string | null } | null> {
+  const rows = await session.rows<{ bytes: Buffer; object: string | null }>(
+    `SELECT bytes, object FROM svc.contents WHERE hash = decode($1, 'hex') AND piece = $2`,
     [hash, piece],
   );
-  return rows[0]?.bytes ?? null;
+  return rows[0] ?? null;
 }
 
 /**
@@ -187,7 +201,9 @@ export async function sweepContents(
        SELECT c.hash FROM svc.contents c JOIN looked USING (hash)
        WHERE c.piece = 0 AND NOT EXISTS (SELECT FROM svc.entries e WHERE e.hash = c.hash) FOR UPDATE OF c SKIP LOCKED
      ), removed AS (
-       DELETE FROM svc.contents WHERE hash IN (SELECT hash FROM unused) RETURNING piece
+       DELETE FROM svc.contents WHERE hash IN (SELECT hash FROM unused) RETURNING piece, object
+     ), unnamed AS (
+       INSERT INTO svc.unnamed_objects (key) SELECT object FROM removed WHERE object IS NOT NULL
      )
      SELECT (SELECT count(*) FROM removed WHERE piece = 0)::integer AS removed,
        (SELECT count(*) FROM looked)::integer AS looked,

@@ -10,6 +10,7 @@ import { Database, type Session, stateOf } from '../../storage/cluster/database.
 import type { Copied, FirstData } from '../../storage/cluster/first-data.ts';
 import { readNodeRecord, writeNodeRecord } from '../../storage/cluster/node-record.ts';
 import type { Layout } from '../../storage/layout.ts';
+import type { LargeContents } from '../../storage/shared-files/large-contents.ts';
 import { ConfigError } from '../config.ts';
 import { hasKeys, type Keys } from './keys.ts';
 import { checkStore } from './start-checks.ts';
@@ -17,8 +18,15 @@ import { checkStore } from './start-checks.ts';
 /** A run of a node, and the one of the same data directory before it, null where none is known. */
 export type Run = { instance: string; previous: string | null };
 
-/** `node` is its name. */
-type EnterOptions = { database: Database; keys: Keys; layout: Layout; node: string; log: Pick<Logger, 'info'> };
+/** `large` is the store of large files, null where the database has them; `node` is the name of the node. */
+type EnterOptions = {
+  database: Database;
+  keys: Keys;
+  layout: Layout;
+  large: LargeContents | null;
+  node: string;
+  log: Pick<Logger, 'info'>;
+};
 
 const IN_USE = '55P03';
 const LOCK = `SELECT pg_advisory_xact_lock(hashtextextended('svc.begin', 0))`;
@@ -43,7 +51,7 @@ export async function enterCluster(options: EnterOptions): Promise<Run> {
 }
 
 /** Nothing of it is in the cluster until all of it is. */
-async function begin({ database, keys, layout, node, log }: EnterOptions, data: FirstData): Promise<void> {
+async function begin({ database, keys, layout, large, node, log }: EnterOptions, data: FirstData): Promise<void> {
   const { storeFirst } = await import('../../storage/cluster/first-data.ts');
   const { markCopy } = await import('../../storage/replication/first-snapshot.ts');
   const own = new Database(database.urls, { connections: 1, answerMs: LIMITS.beginAnswerMs });
@@ -52,7 +60,7 @@ async function begin({ database, keys, layout, node, log }: EnterOptions, data: 
       await locked(session);
       if (await hasKeys(session)) return [];
       const said = new Progress(data, log);
-      const stored = await storeFirst(session, layout, node, data, () => said.step());
+      const stored = await storeFirst(session, { layout, large, node }, data, () => said.step());
       await checkStore(session, layout);
       await keys.share(session);
       return stored;

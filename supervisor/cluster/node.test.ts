@@ -22,7 +22,7 @@ test('a node that gets a bucket again before it has let go of it serves and writ
   const layout = new Layout(folder);
   mkdirSync(dirname(layout.node), { recursive: true });
   const db = new Database([url]);
-  const settings = { urls: [url], node: 'one', address: 'http://127.0.0.1:1', secret: SECRET };
+  const settings = { urls: [url], node: 'one', address: 'http://127.0.0.1:1', secret: SECRET, s3: null };
   const node = await ClusterNode.open({ settings, version: '0.0.1', layout, places: null, log: QUIET });
   let isOver = false;
   t.after(async () => {

@@ -18,6 +18,7 @@ import { WorkspaceDirectory } from '../../storage/cluster/workspace-directory.ts
 import type { CodeStorePaths, Layout } from '../../storage/layout.ts';
 import { openCopy } from '../../storage/replication/local-copy.ts';
 import { LogNames } from '../../storage/replication/names.ts';
+import type { LargeContents } from '../../storage/shared-files/large-contents.ts';
 import { SharedFiles } from '../../storage/shared-files/shared-files.ts';
 import { bucketOfSubject, nameOf, type Subject } from '../../storage/shared-files/subjects.ts';
 import type { SharedWorkspaces } from '../authoring/workspace-folders.ts';
@@ -43,7 +44,7 @@ import { locator } from './locator.ts';
 import { Membership } from './membership.ts';
 import type { ClusterSettings } from './settings.ts';
 import { SharedGit } from './shared-git.ts';
-import { checkStart } from './start-checks.ts';
+import { checkStart, openLargeContents } from './start-checks.ts';
 import { clusterStatus } from './status.ts';
 
 const FILE_CONNECTIONS = 4;
@@ -57,6 +58,9 @@ type NodeOptions = {
   places: Places | null;
   log: Logger;
 };
+
+/** What a node has found at its start: `large` is the store of large files, null where the database has them. */
+type Opened = { database: Database; keys: Keys; large: LargeContents | null; run: Run };
 
 /** What the database has of a bucket: whose files, which apps, also those that were removed, which databases and addresses of webhooks. */
 export type StoredBucket = {
@@ -90,6 +94,7 @@ export class ClusterNode {
   readonly #database: Database;
   /** Renewals do not wait for what is sent and fetched over these connections. */
   readonly #ofFiles: Database;
+  readonly #large: LargeContents | null;
   readonly #files: SharedFiles;
   readonly #workspaces: WorkspaceDirectory;
   readonly #webhooks: WebhookDirectory;
@@ -115,7 +120,7 @@ export class ClusterNode {
   #stopped: Promise<void> | null = null;
   #isClosed = false;
 
-  private constructor(options: NodeOptions, database: Database, keys: Keys, run: Run) {
+  private constructor(options: NodeOptions, { database, keys, large, run }: Opened) {
     const { settings, layout, log, version, places } = options;
     const { node: name, address } = settings;
     this.#options = options;
@@ -128,7 +133,8 @@ export class ClusterNode {
     this.names = new LogNames(database, epochOf);
     this.#webhooks = new WebhookDirectory(database, epochOf);
     this.#ofFiles = new Database(settings.urls, { connections: FILE_CONNECTIONS, answerMs: LIMITS.logAnswerMs });
-    this.#files = new SharedFiles(layout, this.#ofFiles);
+    this.#large = large;
+    this.#files = new SharedFiles(layout, this.#ofFiles, large);
     this.#workspaces = new WorkspaceDirectory(this.#ofFiles);
     this.#membership = new Membership({
       directory: new Directory(database),
@@ -177,9 +183,10 @@ export class ClusterNode {
     try {
       const warnings = await checkStart(database, { name: settings.node, address: settings.address });
       for (const warning of warnings) log.warn(warning);
+      const large = await openLargeContents(database, settings.s3);
       const keys = new Keys(database, settings.secret, layout);
-      const run = await enterCluster({ database, keys, layout, node: settings.node, log });
-      return new ClusterNode(options, database, keys, run);
+      const run = await enterCluster({ database, keys, layout, large, node: settings.node, log });
+      return new ClusterNode(options, { database, keys, large, run });
     } catch (error) {
       await database.close();
       throw error;
@@ -235,7 +242,7 @@ export class ClusterNode {
   async copyApp(app: string, to: Layout, { data }: { data: boolean }): Promise<void> {
     const listed = await this.apps.in([bucketOf(app)]);
     if (!listed.some(({ id, registeredAt }) => id === app && registeredAt !== null)) throw unknownApp(app);
-    await new SharedFiles(to, this.#ofFiles).fetch({ kind: 'app', id: app });
+    await new SharedFiles(to, this.#ofFiles, this.#large).fetch({ kind: 'app', id: app });
     if (data) await openCopy(this.#ofFiles, app, to.app(app).data);
   }
 

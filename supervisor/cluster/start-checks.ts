@@ -6,6 +6,8 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { type Database, isAway, type Session, stateOf } from '../../storage/cluster/database.ts';
 import { prepareTables } from '../../storage/cluster/tables.ts';
 import type { Layout } from '../../storage/layout.ts';
+import { hasObjects, LargeContents } from '../../storage/shared-files/large-contents.ts';
+import { ObjectStoreError, S3, type S3Settings } from '../../storage/shared-files/s3.ts';
 import { ConfigError } from '../config.ts';
 import { Directory, type NodeRow } from './directory.ts';
 
@@ -58,6 +60,28 @@ export async function checkStore(session: Pick<Session, 'rows'>, { codeStore }: 
       ? 'The nodes of the cluster have the git store, and this one the tarball store, as "appsStoreRoot" is not set. Start it without --store tarball, with an empty data directory.'
       : `The nodes of the cluster have the tarball store, and this one the git store, as "appsStoreRoot" is "${codeStore.dir}". Start it with --store tarball and an empty data directory.`;
   throw new ConfigError(message, 'appsStoreRoot');
+}
+
+/**
+ * Opens the store of large files, and checks that it works and is the one of the cluster; null where the database has them. Throws
+ * `ConfigError`, which names the setting and its value. The tables are there.
+ */
+export async function openLargeContents(database: Database, s3: S3Settings | null): Promise<LargeContents | null> {
+  if (s3 === null) {
+    if (!(await hasObjects(database))) return null;
+    throw new ConfigError(
+      'Files of this cluster are in an S3-compatible store, and the configuration names none. Set "blobs.s3" as at the other nodes.',
+      'blobs',
+    );
+  }
+  const large = new LargeContents(new S3(s3), database);
+  try {
+    await large.check();
+    return large;
+  } catch (error) {
+    if (!(error instanceof ObjectStoreError)) throw error;
+    throw new ConfigError(error.message, 'blobs');
+  }
 }
 
 /** Of the first address that answers and is no standby. */

@@ -38,6 +38,11 @@ export async function openCluster(
   { config, layout, log, version, places }: ClusterOptions,
 ): Promise<ClusterNode | null> {
   if (config.cluster === null) {
+    if (config.blobs !== null)
+      throw new ConfigError(
+        '"blobs" in the configuration is for the nodes of a cluster: a gateway of its own has its files in the data directory. Remove it, or set "cluster".',
+        'blobs',
+      );
     const record = await readNodeRecord(layout);
     if (record === null || record.isBringing) return null;
     throw new ConfigError(
