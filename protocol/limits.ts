@@ -154,7 +154,8 @@ export const LIMITS = {
   logReaders: 4, // connections of a writer for opening databases and folding their logs
   logPatienceMs: 5 * SECOND, // how long a group of commits is offered to a log that does not answer
   logGroupBytes: 16 * MiB, // pages of several databases in one transaction of the log
-  logKnownPages: 16, // of one database, whose last versions a writer keeps so that it sends their changes
+  logGatherMs: 5, // how long a group of the log of pages waits for apps that are about to commit
+  logKnownBytes: 16 * MiB, // pages of all databases whose last versions a writer keeps, so that it sends their changes
   logMarkMs: 250, // until the mark of a copy says what the log has of it by now; after a crash the rest is fetched again
   logBytes: 16 * MiB, // entries of one database in the log, after which they are folded into its snapshot
   logEntries: 10_000, // the same by number

@@ -44,7 +44,8 @@ async function run(context: Context): Promise<Finding[]> {
   try {
     await prepare(db);
     const writer = await log.begin();
-    const shippers = { one: new Shipper(log), many: new Shipper(log) };
+    const isBusy = (): boolean => turns.length > 0;
+    const shippers = { one: new Shipper(log, isBusy), many: new Shipper(log, isBusy) };
     const one = new App(context.newFolder(), 'one', shippers.one, writer);
     const many = Array.from(
       { length: CLIENTS },
@@ -130,10 +131,13 @@ class App {
   writes = 0;
   readonly #shipper: Shipper;
   readonly #db;
+  readonly #begin;
   readonly #insert;
+  readonly #commit;
   readonly #index: WalIndex;
   readonly #pages: WalPages;
   readonly #position;
+  #isUnderWay = false;
   #waiting: { resolve(): void; reject(error: unknown): void }[] = [];
 
   constructor(folder: string, name: string, shipper: Shipper, writer: string) {
@@ -143,6 +147,8 @@ class App {
     this.#db.pragma('journal_mode = WAL');
     this.#db.pragma('synchronous = NORMAL');
     this.#db.exec('CREATE TABLE notes (id INTEGER PRIMARY KEY, title TEXT, body TEXT)');
+    this.#begin = this.#db.prepare('BEGIN IMMEDIATE');
+    this.#commit = this.#db.prepare('COMMIT');
     this.#insert = this.#db.prepare('INSERT INTO notes (title, body) VALUES (?, ?)');
     this.#index = new WalIndex(file);
     this.#pages = new WalPages(file);
@@ -151,22 +157,25 @@ class App {
 
   write(): Promise<void> {
     return new Promise((resolve, reject) => {
-      if (this.#waiting.push({ resolve, reject }) === 1) takeTurn(this);
+      if (this.#waiting.push({ resolve, reject }) === 1 && !this.#isUnderWay) takeTurn(this);
     });
   }
 
   commit(): void {
     const group = this.#waiting;
     this.#waiting = [];
-    this.#db.exec('BEGIN IMMEDIATE');
+    this.#isUnderWay = true;
+    this.#begin.run();
     for (const _ of group) this.#insert.run(...NOTE);
-    this.#db.exec('COMMIT');
+    this.#commit.run();
     this.writes += group.length;
     const pages = this.#pages.read(this.#index.read() as Buffer);
     this.#shipper
       .ship(this.#position, pages, this.#pages.place, () => {})
       .then(
         () => {
+          this.#isUnderWay = false;
+          if (this.#waiting.length > 0) takeTurn(this);
           for (const { resolve } of group) resolve();
         },
         (error) => {

@@ -127,12 +127,12 @@ export class PageLog {
       this.#node,
       writer.id,
       group,
-      rows.map(({ entry }) => entry.bucket),
-      rows.map(({ entry }) => entry.database),
-      rows.map(({ entry }) => entry.epoch),
-      rows.map(({ seq }) => seq),
-      starts,
-      rows.map(({ set }) => set.length),
+      arrayOf(rows.map(({ entry }) => entry.bucket)),
+      arrayOf(rows.map(({ entry }) => JSON.stringify(entry.database))),
+      arrayOf(rows.map(({ entry }) => entry.epoch)),
+      arrayOf(rows.map(({ seq }) => seq)),
+      arrayOf(starts),
+      arrayOf(rows.map(({ set }) => set.length)),
       Buffer.concat(rows.map(({ set }) => set)),
     ];
     const [answer] = await session.rows<{ fenced: number[] | null }>(APPEND, values);
@@ -176,6 +176,11 @@ class Refused extends Error {
     super('refused');
     this.fenced = fenced;
   }
+}
+
+/** As PostgreSQL writes an array. The driver does it too, and looks at each element for what would have to be escaped. */
+function arrayOf(elements: (number | string)[]): string {
+  return `{${elements.join(',')}}`;
 }
 
 /** A set of the entry with this index. */

@@ -2,9 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { crc32 } from 'node:zlib';
-import { LIMITS } from '../../protocol/limits.ts';
 import { Random } from '../../testing/random.ts';
-import { KnownPages } from './known-pages.ts';
 import {
   addPages,
   decodePages,
@@ -117,24 +115,6 @@ test('changes of changes are all of them, and those of another size of page are 
     Buffer.from(wholeSet(changes(page('larger', 8192), one)).pages.get(1) as Uint8Array),
     page('larger', 8192),
   );
-});
-
-test('few pages are known, those that changed last, and none beyond the size', () => {
-  const known = new KnownPages();
-  const add = (size: number, ...numbers: number[]) =>
-    known.add({ pageBytes: 4096, size, pages: new Map(numbers.map((n) => [n, page(`${n}`)])) });
-  for (let n = 1; n <= 2 * LIMITS.logKnownPages; n++) add(100, n, 1);
-  assert.equal(known.pages.size, LIMITS.logKnownPages);
-  assert.ok(known.pages.has(1) && known.pages.has(2 * LIMITS.logKnownPages) && !known.pages.has(2));
-  // The log's version is another memory than that of the commit.
-  const later = page('later');
-  known.add({ pageBytes: 4096, size: 100, pages: new Map([[1, later]]) });
-  later.fill(0);
-  assert.deepEqual(Buffer.from(known.pages.get(1) as Uint8Array), page('later'));
-  add(30, 1);
-  assert.ok([...known.pages.keys()].every((number) => number <= 30));
-  add(100, ...Array.from({ length: LIMITS.logKnownPages + 1 }, (_, n) => n + 1));
-  assert.equal(known.pages.size, 0);
 });
 
 test('later pages replace earlier ones, and those beyond the size are dropped', () => {

@@ -14,6 +14,7 @@ import {
   SALT_BYTES,
 } from '../wal-format.ts';
 import { logState } from '../wal-index.ts';
+import { takePage } from './page-memory.ts';
 import { dropBeyond, type PageSet } from './page-set.ts';
 
 /** A place in the log of a database: after so many frames of the log that has this salt. */
@@ -52,13 +53,18 @@ export class WalPages {
     const { salt, frames, pages: size, pageBytes } = logState(state);
     const from = salt.equals(this.#place.salt) ? this.#place.frames : 0;
     const pages = new Map<number, Uint8Array>();
-    const bytes = this.#bytesOf(from, frames, pageBytes);
     const frameBytes = FRAME_HEADER_BYTES + pageBytes;
-    for (let at = 0; at < bytes.length; at += frameBytes) {
-      const frame = bytes.subarray(at, at + frameBytes);
-      if (!frame.subarray(FRAME_SALT, FRAME_CHECKSUM).equals(salt))
-        throw new Error(`The write-ahead log of ${this.#file} is not as its index says.`);
-      pages.set(frame.readUInt32BE(0), frame.subarray(FRAME_HEADER_BYTES));
+    const most = Math.floor(scratch.length / frameBytes);
+    for (let at = from; at < frames; at += most) {
+      const bytes = this.#bytesOf(at, Math.min(frames, at + most), frameBytes);
+      for (let n = 0; n < bytes.length; n += frameBytes) {
+        if (!isEqual(bytes, n + FRAME_SALT, salt))
+          throw new Error(`The write-ahead log of ${this.#file} is not as its index says.`);
+        const number = bytes.readUInt32BE(n);
+        const page = pages.get(number) ?? takePage(pageBytes);
+        page.set(bytes.subarray(n + FRAME_HEADER_BYTES, n + frameBytes));
+        pages.set(number, page);
+      }
     }
     this.#place = { salt, frames };
     const set = { pageBytes, size, pages };
@@ -70,10 +76,8 @@ export class WalPages {
    * The file keeps its handle: SQLite cuts it and begins it again, and makes another one, with another salt, only after all had closed
    * it. So one that goes on is the same file.
    */
-  #bytesOf(from: number, to: number, pageBytes: number): Buffer {
-    const frameBytes = FRAME_HEADER_BYTES + pageBytes;
-    if (to === from) return Buffer.alloc(0);
-    const bytes = memory((to - from) * frameBytes);
+  #bytesOf(from: number, to: number, frameBytes: number): Buffer {
+    const bytes = scratch.subarray(0, (to - from) * frameBytes);
     if (from === 0 && this.#handle >= 0 && fstatSync(this.#handle).nlink === 0) this.close();
     if (this.#handle < 0) this.#handle = openSync(this.#file, 'r');
     const at = LOG_HEADER_BYTES + from * frameBytes;
@@ -88,17 +92,11 @@ export class WalPages {
   }
 }
 
-const SLAB_BYTES = 1024 * 1024;
-let slab = Buffer.alloc(0);
-let used = 0;
+/** For frames, until their pages are copied. */
+const scratch = Buffer.allocUnsafeSlow(256 * 1024);
 
-/** Of a larger piece, as commits of a page or two are many; on a border of eight bytes. */
-function memory(bytes: number): Buffer {
-  if (bytes > SLAB_BYTES / 16) return Buffer.allocUnsafeSlow(bytes);
-  if (used + bytes > slab.length) [slab, used] = [Buffer.allocUnsafeSlow(SLAB_BYTES), 0];
-  const at = used;
-  used += (bytes + 7) & ~7;
-  return slab.subarray(at, at + bytes);
+function isEqual(bytes: Buffer, at: number, other: Buffer): boolean {
+  return bytes.compare(other, 0, other.length, at, at + other.length) === 0;
 }
 
 /**

@@ -31,14 +31,14 @@ export class Keeper {
   readonly #shipper: Shipper;
   #epochs: ReadonlyMap<number, number> = new Map();
 
-  /** `urls` are those of the PostgreSQL database, `node` the name that owns buckets in it. */
-  constructor({ urls, node }: ClusterOfWriter) {
+  /** `urls` are those of the PostgreSQL database, `node` the name that owns buckets in it; `isBusy` is that of a `Shipper`. */
+  constructor({ urls, node }: ClusterOfWriter, isBusy: () => boolean) {
     const answerMs = LIMITS.logAnswerMs;
     this.#node = node;
     this.#reading = new Database(urls, { connections: LIMITS.logReaders, answerMs });
     // Of its own: commits wait for nobody.
     this.#log = new PageLog(new Database(urls, { connections: 1, answerMs }), node);
-    this.#shipper = new Shipper(this.#log);
+    this.#shipper = new Shipper(this.#log, isBusy);
   }
 
   /** Groups since the start. */
@@ -219,6 +219,7 @@ export class KeptDatabase {
   }
 
   #end(): void {
+    this.#shipper.end(this.#position);
     this.#pages.close();
     this.#mark.close();
   }

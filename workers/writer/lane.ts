@@ -102,6 +102,11 @@ export class Lanes {
     return count;
   }
 
+  /** A lane has something to do. */
+  get isBusy(): boolean {
+    return this.#ready.size > 0;
+  }
+
   /** The lane of the file of a ticket, which has the supervisor's name for it. */
   join({ file, name, migrated }: Joined, asker: Asker): Lane {
     let lane = this.#lanes.get(file);
@@ -385,7 +390,10 @@ export class Lane {
     const { clock } = this.#tools;
     const from = clock.now();
     kept.committed(database, change.after).then(
-      () => this.#lanes.shipped(operations, clock.now() - from),
+      () => {
+        this.#lanes.shipped(operations, clock.now() - from);
+        this.#wake();
+      },
       () => {
         this.#lanes.logged.failed++;
         if (this.#kept === kept) this.#lose();
@@ -399,8 +407,13 @@ export class Lane {
     else this.#kept.settled().then(then, fail);
   }
 
+  /** The log of pages has all that is committed; always so without such a log. Until then what comes waits, for one larger commit. */
+  get #isInLog(): boolean {
+    return this.#kept?.isSettled ?? true;
+  }
+
   #wake(): void {
-    if (this.#queue.length > 0 && !this.#lease && !this.#held) this.#lanes.schedule(this);
+    if (this.#queue.length > 0 && !this.#lease && !this.#held && this.#isInLog) this.#lanes.schedule(this);
   }
 
   #open(): Database {
@@ -529,11 +542,7 @@ export class Lane {
     const tx = this.#lanes.nextTx();
     const cancelExpiry = this.#tools.clock.after(LIMITS.leaseMs, () => this.#endLease('expired'));
     this.#lease = { tx, asker, cancelExpiry, failedId: 0 };
-    // Its reads see what was committed before.
-    this.#afterLog(
-      () => this.#reply(waiting, tx),
-      (error) => failAll([waiting], error),
-    );
+    this.#reply(waiting, tx);
   }
 
   /** An operation of the transaction that holds the lane runs at once. */

@@ -70,7 +70,7 @@ class Writer {
     this.#elsewhere = new Map(Object.entries(bootstrap.elsewhere));
     this.#before = new Map(bootstrap.before.progress.map((one) => [one[0], one]));
     this.key = Buffer.from(bootstrap.key, 'hex');
-    this.#keeper = bootstrap.pageLog === undefined ? null : new Keeper(bootstrap.pageLog);
+    this.#keeper = bootstrap.pageLog === undefined ? null : new Keeper(bootstrap.pageLog, () => this.lanes.isBusy);
     this.#keeper?.own(bootstrap.pageLog?.owned ?? []);
     this.lanes = new Lanes({
       keeper: this.#keeper,
