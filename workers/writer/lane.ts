@@ -705,7 +705,7 @@ export class Lane {
   #checkpointed(): void {
     this.#checkpoint = null;
     this.#lanes.counters.checkpoints++;
-    if (!this.#database || this.#lease || this.#held) return;
+    if (!this.#database || this.#lease || this.#held || this.#kept?.hasFailed) return;
     if (this.#database.walPages().log >= LIMITS.walPages) this.#database.checkpoint();
   }
 }
