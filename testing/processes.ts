@@ -55,6 +55,12 @@ export function cpuMs(pid: number): number {
   return fields === null ? 0 : (Number(fields[11]) + Number(fields[12])) * TICK_MS;
 }
 
+/** CPU time in milliseconds of the threads that it has now, as precise as the scheduler counts. */
+export function threadsCpuMs(pid: number): number {
+  const counts = readdirSync(`/proc/${pid}/task`).map((thread) => readProc(pid, `task/${thread}/schedstat`));
+  return counts.reduce((sum, count) => sum + Number(count?.split(' ')[0] ?? 0) / 1e6, 0);
+}
+
 /** Bytes, as `memoryOf`, for a fraction of what that costs the process that is looked at. */
 export function rssOf(pid: number): number {
   return Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1]) * PAGE_BYTES;

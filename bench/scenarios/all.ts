@@ -18,6 +18,7 @@ import { runawayScenario } from './runaway.ts';
 import { scheduleScenario } from './schedule.ts';
 import { sharedFilesScenario } from './shared-files.ts';
 import { coldFireScenario, coldManyScenario, coldScenario, readyScenario } from './start.ts';
+import { startCostScenario } from './start-cost.ts';
 import { turnsScenario } from './turns.ts';
 import { webhooksScenario } from './webhooks.ts';
 import { asScenario, WORKLOADS } from './workloads.ts';
@@ -39,6 +40,7 @@ export const SCENARIOS: Scenario[] = [
   coldManyScenario,
   coldFireScenario,
   readyScenario,
+  startCostScenario,
   embeddingScenario,
   clusterScenario,
   loopScenario,
