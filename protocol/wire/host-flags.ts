@@ -13,12 +13,10 @@ const CONFINED: string[][] = [
   ['--allow-net'],
 ];
 
-/** Further flags of handler hosts. */
+/** Further flags of handler hosts. None is V8's own, see `no-code-of-text.ts`. */
 const HANDLERS: string[][] = [
   // vm.SourceTextModule, with which handlers are loaded.
   ['--experimental-vm-modules'],
-  // eval and new Function: ways round the module loader. WebAssembly still compiles.
-  ['--disallow-code-generation-from-strings'],
   // New memory may hold what another app in the process had; handlers see it in `Buffer.allocUnsafe`, `allocUnsafeSlow` and pools.
   ['--zero-fill-buffers'],
 ];

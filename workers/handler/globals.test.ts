@@ -63,6 +63,11 @@ const ESCAPES: Record<string, string> = {
   'Function through globalThis': `return globalThis.constructor.constructor('return process')()`,
   AsyncFunction: `return (async () => {}).constructor('return process')()`,
   GeneratorFunction: `return (function* () {}).constructor('yield process')().next()`,
+  AsyncGeneratorFunction: `return (async function* () {}).constructor('yield process')().next()`,
+  'a class of Function': `return new (class extends Function {})('return process')()`,
+  'Function as a target': `return Reflect.construct(Function, ['return process'], Object)()`,
+  'Function of AsyncFunction': `return Object.getPrototypeOf((async () => {}).constructor)('return process')()`,
+  'Function of a method of Array': `return [].at.constructor('return process')()`,
   'import node:fs': `return import('node:fs')`,
   'import fs': `return import('fs')`,
   'import node:process': `return import('node:process')`,
@@ -104,6 +109,11 @@ before(async () => {
           `export default async function () { ${body} }`,
         ]),
       ),
+      'queries/functions.js': handler(`
+        const kinds = [() => {}, async () => {}, function* () {}, async function* () {}];
+        const thrown = [];
+        try { new Function('return 1'); } catch (error) { thrown.push(error.name); }
+        return [...kinds.map((one) => one.constructor.name), kinds.every((one) => one instanceof Function), ...thrown];`),
       'queries/callsites.js': handler(`
         const seen = [];
         Error.prepareStackTrace = (error, sites) => {
@@ -164,6 +174,18 @@ for (const [i, name] of Object.keys(ESCAPES).entries()) {
     assert.equal((await failure(app.query(`escape${i}`))).code, 'HANDLER_ERROR');
   });
 }
+
+test('functions are still of their classes, which make none', async () => {
+  const { value } = await app.query('functions');
+  assert.deepEqual(value, [
+    'Function',
+    'AsyncFunction',
+    'GeneratorFunction',
+    'AsyncGeneratorFunction',
+    true,
+    'EvalError',
+  ]);
+});
 
 test('call sites give neither receivers nor functions', async () => {
   assert.equal((await app.query('callsites')).value, 0);

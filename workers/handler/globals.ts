@@ -78,7 +78,7 @@ export function closeGlobals(console: object): void {
   watchHttpClient();
   for (const name of Object.getOwnPropertyNames(globalThis)) {
     if (ALLOWED.has(name) || Reflect.deleteProperty(globalThis, name)) continue;
-    // V8's `gc`, which the host's flag adds, can only be set to undefined.
+    // V8's `gc`, which a thread has that starts while another one measures its memory, can only be set to undefined.
     Reflect.defineProperty(globalThis, name, { value: undefined, writable: false });
   }
   defineProperty(globalThis, 'console', { value: console, writable: true, configurable: true });

@@ -5,7 +5,6 @@
 import { readFileSync } from 'node:fs';
 import process from 'node:process';
 import { createInterface } from 'node:readline';
-import { setFlagsFromString } from 'node:v8';
 import { Worker } from 'node:worker_threads';
 import { LIMITS } from '../../protocol/limits.ts';
 import { type ActorSpec, type Frame, type FrameOf, type HostBootstrap, Kind } from '../../protocol/wire/frames.ts';
@@ -87,8 +86,6 @@ class Host {
   #spareTimer: NodeJS.Timeout | undefined;
 
   constructor(bootstrap: HostBootstrap) {
-    // For the threads' measurements; app code has no access to it.
-    setFlagsFromString('--expose-gc');
     this.#bootstrap = bootstrap;
     this.#memory = new MemoryWatch(bootstrap.actorMemoryMb * MiB);
     this.#link = openLink(bootstrap.supervisorSocket, bootstrap.ticket, {
