@@ -19,7 +19,7 @@ export async function compareBuilds(
   scenarios: Scenario[],
 ): Promise<LoadMeasurement[]> {
   for (const dir of [dirA, dirB]) {
-    if (!existsSync(join(dir, 'dist/cli.js')))
+    if (!existsSync(join(dir, 'dist/index.js')))
       throw new UsageError(`${dir} has no build; run "node scripts/build.mjs" there.`);
   }
   const options = { ...context.options, seconds: context.options.seconds * TIMES_SECONDS };

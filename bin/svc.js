@@ -1,6 +1,8 @@
 #!/usr/bin/env node
 // Runs on any Node, so that it can say what is missing, before the code is read that needs it.
 import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
 
 const GiB = 1024 * 1024 * 1024;
 /** What a gateway needs at least: with fewer files it takes no connection, with less address space its processes do not start. */
@@ -38,7 +40,7 @@ function lowLimit() {
 const [major, minor] = process.versions.node.split('.').map(Number);
 const serves = process.argv[2] === 'serve';
 // The gateway's own build has few files, all of which its start reads.
-const built = new URL(`../dist/${serves ? 'serve' : 'cli'}.js`, import.meta.url);
+const built = new URL(`../dist/${serves ? 'serve' : 'cli'}.cjs`, import.meta.url);
 const low = serves ? lowLimit() : undefined;
 if (major < 20 || (major === 20 && minor < 19)) {
   console.error(`svc needs Node 20.19 or newer; this is ${process.versions.node}.
@@ -51,5 +53,5 @@ Install Node 24 (https://nodejs.org), or svc with a Node of its own: the Debian 
   console.error(low);
   process.exitCode = 1;
 } else {
-  await import(built.href);
+  createRequire(import.meta.url)(fileURLToPath(built));
 }

@@ -5,7 +5,6 @@ import { runCommandLine } from './run-command-line.ts';
 
 /** A gateway keeps running when its output can no longer be written. */
 const outlivesOutput = process.argv[2] === 'serve';
-const end = (): void => process.exit(exitCode);
 
 process.stdout.on('error', (error) => {
   if (!outlivesOutput) endWithout(error);
@@ -15,14 +14,16 @@ process.stderr.on('error', () => {});
 
 const { env, platform, stdin, stdout, stderr } = process;
 const machine = { env, cwd: process.cwd(), platform, stdin, stdout, stderr };
-const exitCode = await runCommandLine(process.argv.slice(2), machine);
-// Exits when everything is written, even with open handles: a stopped gateway must not keep running.
-process.stdout.write('', (error) => {
-  if (error && !outlivesOutput) endWithout(process.stdout.errored ?? error);
-  else end();
+void runCommandLine(process.argv.slice(2), machine).then((exitCode) => {
+  const end = (): void => process.exit(exitCode);
+  // Exits when everything is written, even with open handles: a stopped gateway must not keep running.
+  process.stdout.write('', (error) => {
+    if (error && !outlivesOutput) endWithout(process.stdout.errored ?? error);
+    else end();
+  });
+  // The rest of the output may never be read.
+  if (outlivesOutput) setTimeout(end, LIMITS.logDrainMs);
 });
-// The rest of the output may never be read.
-if (outlivesOutput) setTimeout(end, LIMITS.logDrainMs);
 
 /** Ends the command when stdout can no longer be written. */
 function endWithout(error: NodeJS.ErrnoException): void {

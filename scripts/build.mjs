@@ -1,5 +1,6 @@
 // Builds dist/: one bundle per process or thread, so that each starts by reading one file, and the type declarations.
 import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -64,7 +65,7 @@ const serveAlone = {
     building.onResolve({ filter: /^\.\/commands\// }, ({ path, kind }) => {
       const isServe = path === './commands/operations/serve-command.ts';
       hasServe ||= isServe;
-      return kind === 'dynamic-import' && !isServe ? { path: './cli.js', external: true } : undefined;
+      return kind === 'dynamic-import' && !isServe ? { path: './cli.cjs', external: true } : undefined;
     });
     // Without it `svc serve` would load the other build, and run the command line a second time.
     building.onEnd(() => (hasServe ? undefined : { errors: [{ text: 'The build of the gateway lacks "serve".' }] }));
@@ -87,8 +88,8 @@ const REQUIRE =
 
 /**
  * Packages that are loaded at every start, by every job, or while a call of an MCP server waits: as part of our bundles they take
- * half as long. The others stay packages: what is loaded when it is needed, what has files of its own, and pino, whose loggers
- * hosts pass in.
+ * half as long. The others stay packages: what is loaded when it is needed, what has files of its own, and where hosts pass loggers
+ * in, pino.
  */
 export const INSIDE =
   /^(?:@csstools\/css-tokenizer|@modelcontextprotocol\/client|acorn|acorn-walk|ajv|ajv-formats|croner|diff|eslint-scope|isomorphic-git|lru-cache|msgpackr|parse5|tar|uuid|yauzl)(?:\/|$)/;
@@ -100,11 +101,71 @@ const packages = {
       path: join(root, 'node_modules/isomorphic-git/index.js'),
     }));
     building.onResolve({ filter: /^[^./]/ }, ({ path, kind, importer }) => {
-      const isInside = kind === 'entry-point' || INSIDE.test(path) || importer.includes('/node_modules/');
+      const isInside =
+        kind === 'entry-point' ||
+        INSIDE.test(path) ||
+        importer.includes('/node_modules/') ||
+        (building.initialOptions.format === 'cjs' && path === 'pino');
       return isInside ? undefined : { path, external: true };
     });
   },
 };
+
+/**
+ * CommonJS for `storage/processes/cached-code.ts`: the value of the script is a function, whose text is ASCII, which V8 reads at
+ * once. It is as strict as the modules that it is made of.
+ */
+const code = {
+  ...common,
+  format: 'cjs',
+  write: false,
+  define: { 'import.meta.url': '__entry' },
+  banner: {
+    js: '(function (exports, require, module, __filename, __dirname, __import) { "use strict"; const __entry = require("node:url").pathToFileURL(__filename).href;',
+  },
+  footer: { js: '})' },
+};
+
+/**
+ * What is outside is imported by a function of `cached-code.ts`: in code from a cache, Node 20 does not know what to do with an `import()`.
+ * The part that stands for a module is `then`-able, and so becomes the module.
+ */
+const importing = {
+  name: 'importing',
+  setup(building) {
+    building.onResolve({ filter: /./ }, async ({ path, kind, importer, resolveDir, pluginData }) => {
+      if (kind !== 'dynamic-import' || pluginData === importing) return undefined;
+      const found = await building.resolve(path, { kind, importer, resolveDir, pluginData: importing });
+      return found.external ? { path: found.path, namespace: 'imported' } : found;
+    });
+    building.onLoad({ filter: /./, namespace: 'imported' }, ({ path }) => ({
+      contents: `export const then = (resolve, reject) => __import(${JSON.stringify(path)}).then(resolve, reject);`,
+    }));
+  },
+};
+
+/** One `<name>.cjs` for each entry, which runs the `<name>.code.js` beside it. */
+async function buildProcesses(outdir, entryPoints, plugins) {
+  const { outputFiles } = await build({ ...code, outdir, entryPoints, plugins: [importing, ...plugins] });
+  mkdirSync(outdir, { recursive: true });
+  for (const { path, text } of outputFiles) {
+    const to = path.replace(/\.js(\.map)?$/, '.code.js$1');
+    const name = basename(path, '.js');
+    if (path.endsWith('.map')) {
+      writeFileSync(to, text);
+      continue;
+    }
+    const ascii = text
+      .replace(/[\u0080-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+      .replace(`sourceMappingURL=${name}.js.map`, `sourceMappingURL=${name}.code.js.map`);
+    const id = createHash('sha256').update(ascii).digest('hex').slice(0, 16);
+    writeFileSync(to, ascii);
+    writeFileSync(
+      join(outdir, `${name}.cjs`),
+      `module.exports = require('./cached-code.cjs').runCached(__filename, '${id}');\n`,
+    );
+  }
+}
 
 const browser = { absWorkingDir: root, bundle: true, target: 'es2022', charset: 'utf8', logLevel: 'warning' };
 
@@ -160,7 +221,6 @@ export async function buildAll(outdir = dist, further = []) {
       ...split,
       entryPoints: {
         agents: 'workers/agents/main.ts',
-        cli: 'cli/main.ts',
         test: 'cli/app-tests/harness.ts',
         'test-hooks': 'cli/app-tests/hooks.ts',
         'test-register': 'cli/app-tests/register.ts',
@@ -169,20 +229,21 @@ export async function buildAll(outdir = dist, further = []) {
       },
       plugins: [...plugins, packages],
     }),
-    build({
-      ...split,
-      entryPoints: { index: 'supervisor/index.ts', serve: 'cli/main.ts' },
-      plugins: [serveAlone, ...plugins, packages],
-    }),
-    build({
-      ...split,
-      entryPoints: { job: 'workers/jobs/job-thread.ts', jobs: 'workers/jobs/main.ts' },
-      plugins: [...plugins, packages],
-    }),
-    // Everything but the native module is in the file: a thread or process that starts reads one file and no packages.
-    build({
-      ...common,
-      entryPoints: {
+    build({ ...split, entryPoints: { index: 'supervisor/index.ts' }, plugins: [...plugins, packages] }),
+    buildProcesses(
+      outdir,
+      {
+        cli: 'cli/main.ts',
+        job: 'workers/jobs/job-thread.ts',
+        jobs: 'workers/jobs/main.ts',
+      },
+      [...plugins, packages],
+    ),
+    buildProcesses(outdir, { serve: 'cli/main.ts' }, [serveAlone, ...plugins, packages]),
+    // Everything but the native module is in the file: a thread or process that starts reads no packages.
+    buildProcesses(
+      outdir,
+      {
         writer: 'workers/writer/main.ts',
         'writer-thread': 'workers/writer/writer-thread.ts',
         host: 'workers/handler/host.ts',
@@ -190,9 +251,14 @@ export async function buildAll(outdir = dist, further = []) {
         sql: 'workers/sql/main.ts',
         'sql-thread': 'workers/sql/sql-thread.ts',
       },
-      outdir,
       plugins,
-      banner: { js: REQUIRE },
+    ),
+    build({
+      ...common,
+      entryPoints: { 'cached-code': 'storage/processes/cached-code.ts' },
+      format: 'cjs',
+      outdir,
+      outExtension: { '.js': '.cjs' },
     }),
     build({
       ...common,

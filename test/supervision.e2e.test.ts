@@ -461,7 +461,7 @@ describe('the daemon does not start', () => {
       `const cp = require('node:child_process');
        const { spawn } = cp;
        cp.spawn = (file, args, options) =>
-         spawn(file, args.map((arg) => arg.endsWith('writer.js') ? ${JSON.stringify(join(folder, 'missing.js'))} : arg), options);
+         spawn(file, args.map((arg) => arg.endsWith('writer.cjs') ? ${JSON.stringify(join(folder, 'missing.js'))} : arg), options);
        require('node:module').syncBuiltinESMExports();`,
     );
     const { code, stderr, dataDir } = await serveOnce(t, ['--port', '0'], { NODE_OPTIONS: `--require ${preload}` });

@@ -352,9 +352,10 @@ test('without the variable, no tracing code is loaded', async (t) => {
     await gateway.upload('notes', NOTES);
     await gateway.read('notes', 'list', {}, { headers: traceparent('01') });
     await gateway.stop();
-    const reports = readdirSync(own).map((name) => readFileSync(join(own, name), 'utf8'));
-    assert.ok(reports.some((text) => text.includes('/dist/')));
-    return reports.some((text) => text.includes('otlp-exporter') || text.includes('opentelemetry'));
+    const reports = readdirSync(own).map((name) => JSON.parse(readFileSync(join(own, name), 'utf8')));
+    const files: string[] = reports.flatMap(({ result }) => result.map(({ url }: { url: string }) => url));
+    assert.ok(files.some((url) => url.includes('/dist/serve.code.js')));
+    return files.some((url) => url.includes('otlp-exporter') || url.includes('opentelemetry'));
   };
   assert.equal(await loaded({}), false);
   assert.equal(await loaded({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url }), true);

@@ -88,11 +88,11 @@ export class FakeSupervisor {
     const server = createServer();
     server.listen(socket);
     await once(server, 'listening');
-    const writer = spawn(process.execPath, [join(dist, 'writer.js')], { stdio: ['pipe', 'inherit', 'inherit'] });
+    const writer = spawn(process.execPath, [join(dist, 'writer.cjs')], { stdio: ['pipe', 'inherit', 'inherit'] });
     const readable = [...OWN_PROCESS, realpathSync(dist), join(root, 'node_modules'), join(dir, 'apps')];
     mkdirSync(join(dir, 'apps'));
     const flags = hostFlags(readable);
-    const host = spawn(process.execPath, [...flags, join(dist, 'host.js')], {
+    const host = spawn(process.execPath, [...flags, join(dist, 'host.cjs')], {
       env: {},
       stdio: ['pipe', 'inherit', 'inherit'],
     });

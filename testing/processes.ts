@@ -42,8 +42,8 @@ function statOf(pid: number | string): string[] | null {
 
 /** A process that is being started still has its parent's command line. */
 function roleOf(pid: string): Child['role'] {
-  const file = (readProc(pid, 'cmdline') ?? '').split('\0').find((argument) => argument.endsWith('.js')) ?? '';
-  const [, role] = /(writer|host|jobs|agents)\.js$/.exec(file) ?? [];
+  const file = (readProc(pid, 'cmdline') ?? '').split('\0').find((argument) => /\.c?js$/.test(argument)) ?? '';
+  const [, role] = /(writer|host|jobs|agents)\.c?js$/.exec(file) ?? [];
   return (role as Child['role'] | undefined) ?? 'other';
 }
 

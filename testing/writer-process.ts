@@ -48,7 +48,7 @@ export class WriterProcess {
     const isReady = new Promise<void>((resolve) => {
       this.#ready = resolve;
     });
-    const entry = join(root, 'dist/writer.js');
+    const entry = join(root, 'dist/writer.cjs');
     this.#child = spawn(process.execPath, [entry], { stdio: ['pipe', 'ignore', 'ignore'], env: {} });
     const bootstrap = {
       supervisorSocket: this.#supervisorSocket,

@@ -33,7 +33,7 @@ export const OWN_LIBRARIES = '/proc/self/maps';
 export const OWN_PROCESS: readonly string[] = ['/proc/thread-self/stat', '/proc/self/task/*', OWN_LIBRARIES];
 
 /**
- * Flags for `node <flags> dist/host.js`. The host can read the files and folders in `readable` (absolute paths, each with
+ * Flags for `node <flags> dist/host.cjs`. The host can read the files and folders in `readable` (absolute paths, each with
  * what is under it) and nothing else, write nothing and start no process; SQLite's own file access is not affected.
  * `allowed` is `process.allowedNodeEnvironmentFlags` of the Node that will run it.
  */
@@ -41,7 +41,7 @@ export function hostFlags(readable: string[], allowed = process.allowedNodeEnvir
   return [...known([...CONFINED, ...HANDLERS, ...QUIET], allowed), ...readable.map(readFlag)];
 }
 
-/** The same for `dist/jobs.js`, which can write what is in `writable`, and makes code of strings as Ajv does. */
+/** The same for `dist/jobs.cjs`, which can write what is in `writable`, and makes code of strings as Ajv does. */
 export function jobsFlags(
   { readable, writable }: { readable: string[]; writable: string[] },
   allowed = process.allowedNodeEnvironmentFlags,

@@ -144,7 +144,7 @@ export type JobFailure = { failed: 'time' | 'memory' | 'fault'; detail: string }
 export type JobsBootstrap = {
   supervisorSocket: string;
   ticket: string;
-  /** The module of its threads, `dist/job.js`. */
+  /** The module of its threads, `dist/job.cjs`. */
   thread: string;
   /** Heap of one thread, and all memory of the process, in MiB. */
   threadMemoryMb: number;

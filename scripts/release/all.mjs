@@ -3,5 +3,5 @@ import { makeBinary } from './binary.mjs';
 import { makeDeb } from './deb.mjs';
 import { installTree } from './tree.mjs';
 
-const tree = installTree();
+const tree = await installTree();
 console.log(`${makeDeb(tree)}\n${makeBinary(tree)}`);

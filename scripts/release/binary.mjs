@@ -62,4 +62,4 @@ export function makeBinary({ node, installed, version }) {
   }
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) console.log(makeBinary(installTree()));
+if (process.argv[1] === fileURLToPath(import.meta.url)) console.log(makeBinary(await installTree()));

@@ -101,4 +101,4 @@ export function makeDeb({ node, installed, version }) {
   }
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) console.log(makeDeb(installTree()));
+if (process.argv[1] === fileURLToPath(import.meta.url)) console.log(makeDeb(await installTree()));

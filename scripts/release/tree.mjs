@@ -2,13 +2,14 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
+import { makeCodeCaches } from '../code-caches.mjs';
 import { buildForUsers, makePackage, RELEASE, root } from './package.mjs';
 
 /** The long-term release with single executables that carry archives; the package that has its program. */
 const NODE = `node-${process.platform}-${process.arch}@26.12.1`;
 
-/** The paths of Node's program and of the installed package, and its version. */
-export function installTree() {
+/** Resolves with the paths of Node's program and of the installed package, and its version. */
+export async function installTree() {
   if (process.platform !== 'linux') throw new Error('The Debian package and the single file are made on Linux.');
   const folder = join(RELEASE, 'tree');
   rmSync(folder, { recursive: true, force: true });
@@ -24,6 +25,7 @@ export function installTree() {
   npm(['install', '--silent', '--global', '--ignore-scripts', '--prefix', folder, packed], path);
   const installed = join(folder, 'lib/node_modules/svc-gateway');
   removeForeign(installed);
+  await makeCodeCaches(installed, node);
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   return { folder, node, installed, version };
 }

@@ -13,7 +13,9 @@ export const packageRoot: string = (() => {
 })();
 
 export function entryPoint(name: 'writer' | 'host' | 'jobs' | 'job' | 'agents' | 'sql' | 'window'): string {
-  return join(packageRoot, 'dist', `${name}.js`);
+  // What starts seldom is a module, without a cache of its code.
+  const extension = name === 'agents' || name === 'window' ? 'js' : 'cjs';
+  return join(packageRoot, 'dist', `${name}.${extension}`);
 }
 
 /** Files of the console and the page bridge. */

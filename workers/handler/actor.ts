@@ -1,5 +1,5 @@
 /**
- * Runs one live version of an app, or one of its automations, in a thread (`dist/actor.js`). The thread starts blank, with all
+ * Runs one live version of an app, or one of its automations, in a thread (`dist/actor.cjs`). The thread starts blank, with all
  * our code loaded, and becomes an actor when the host sends it a spec.
  */
 import './no-code-of-text.ts';
@@ -32,7 +32,7 @@ import { SourcePositions } from './source-positions.ts';
 import { becameHandled, becameUnhandled } from './unhandled.ts';
 import { loadValidators } from './validators.ts';
 
-if (parentPort === null) throw new Error('actor.js is started by a handler host, as a thread.');
+if (parentPort === null) throw new Error('actor.cjs is started by a handler host, as a thread.');
 const host = parentPort;
 const tell = (message: FromActor): void => host.postMessage(message);
 

@@ -1,5 +1,5 @@
 /**
- * Starts, stops and reports the app actors of a handler host (`dist/host.js`), each in a thread. Calls bypass this thread, over
+ * Starts, stops and reports the app actors of a handler host (`dist/host.cjs`), each in a thread. Calls bypass this thread, over
  * each actor's own connection.
  */
 import { readFileSync } from 'node:fs';
@@ -187,7 +187,7 @@ class Host {
       maxOldGenerationSizeMb: this.#bootstrap.actorMemoryMb,
       maxYoungGenerationSizeMb: LIMITS.actorYoungMb,
     };
-    return new Worker(new URL('./actor.js', import.meta.url), { env: {}, argv: [], resourceLimits });
+    return new Worker(new URL('./actor.cjs', import.meta.url), { env: {}, argv: [], resourceLimits });
   }
 }
 

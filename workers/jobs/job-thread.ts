@@ -1,4 +1,4 @@
-/** Runs jobs in a thread: piscina calls the exported functions by name. Entry of dist/job.js. */
+/** Runs jobs in a thread: piscina calls the exported functions by name. Entry of dist/job.cjs. */
 import { readFileSync } from 'node:fs';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import type { GitJob } from '../../protocol/wire/git-jobs.ts';

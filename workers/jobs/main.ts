@@ -1,6 +1,6 @@
 /**
  * Runs jobs for the supervisor in threads with limits of time and memory: work that costs CPU or disk, or reads untrusted
- * input. Entry of dist/jobs.js. It runs under Node's permission model, holds no thread while there is nothing to do, and ends
+ * input. Entry of dist/jobs.cjs. It runs under Node's permission model, holds no thread while there is nothing to do, and ends
  * with its parent.
  */
 import { createInterface } from 'node:readline';

@@ -1,6 +1,6 @@
 /**
  * Runs SQL of callers for the supervisor, one statement at a time, in a thread: this process can then end at any moment, with its
- * parent above all. Entry of dist/sql.js. It runs under Node's permission model, and reads databases only.
+ * parent above all. Entry of dist/sql.cjs. It runs under Node's permission model, and reads databases only.
  */
 import { createInterface } from 'node:readline';
 import { Worker } from 'node:worker_threads';
@@ -18,7 +18,7 @@ const MEMORY_LOOK_MS = 50;
 
 function start({ supervisorSocket, ticket }: SqlBootstrap): void {
   const resourceLimits = { maxOldGenerationSizeMb: LIMITS.sqlHeapMb };
-  const thread = new Worker(new URL('./sql-thread.js', import.meta.url), { resourceLimits });
+  const thread = new Worker(new URL('./sql-thread.cjs', import.meta.url), { resourceLimits });
   let looking: NodeJS.Timeout | undefined;
   let statements = 0;
   const link = openLink(supervisorSocket, ticket, {

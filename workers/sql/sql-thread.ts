@@ -1,4 +1,4 @@
-/** Runs statements of callers, each on a connection of its own. The thread of a process for SQL; entry of dist/sql-thread.js. */
+/** Runs statements of callers, each on a connection of its own. The thread of a process for SQL; entry of dist/sql-thread.cjs. */
 import { parentPort } from 'node:worker_threads';
 import { damageCode, type ErrorBody, SvcError } from '../../protocol/errors.ts';
 import { DbClient } from '../../protocol/wire/db-client.ts';
@@ -47,7 +47,7 @@ function bodyOf(error: unknown): ErrorBody {
   return { code: damageCode(error) ?? 'INTERNAL', message: (error as Error).message };
 }
 
-if (parentPort === null) throw new Error('sql-thread.js is started by a process for SQL, as a thread.');
+if (parentPort === null) throw new Error('sql-thread.cjs is started by a process for SQL, as a thread.');
 const port = parentPort;
 // Saves the first statement the time.
 loadSqlite();

@@ -1,4 +1,4 @@
-/** Runs the SQLite writer, the only process that writes databases. Entry of dist/writer.js. */
+/** Runs the SQLite writer, the only process that writes databases. Entry of dist/writer.cjs. */
 import { chmodSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { createInterface } from 'node:readline';
@@ -61,7 +61,7 @@ class Writer {
   readonly #elsewhere: ReadonlyMap<string, string>;
   readonly #before: ReadonlyMap<number, ConnectionProgress>;
   readonly #pulse = new Pulse();
-  readonly #threads = new Threads(new URL('./writer-thread.js', import.meta.url));
+  readonly #threads = new Threads(new URL('./writer-thread.cjs', import.meta.url));
   readonly #keeper: Keeper | null;
   #supervisor: Link | null = null;
 

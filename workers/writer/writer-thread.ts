@@ -17,7 +17,7 @@ const task = workerData as ThreadTask;
 if (task.mode === 'watch') {
   watch(task.memory, task.supervisorSocket, task.ticket);
 } else if (task.mode === 'migrate') {
-  parentPort?.postMessage(await migrate(task.file, task.files, task.backupTo));
+  void migrate(task.file, task.files, task.backupTo).then((applied) => parentPort?.postMessage(applied));
 } else {
   const idle = setTimeout(() => process.exit(), LIMITS.databaseIdleMs);
   parentPort?.on('message', (file: string) => {

@@ -17,7 +17,7 @@ import { Link, openLink } from '../../protocol/wire/link.ts';
 import { signTicket, type Ticket } from '../../protocol/wire/ticket.ts';
 import { openSqlite } from '../../storage/sqlite.ts';
 
-const ENTRY = fileURLToPath(new URL('../../dist/writer.js', import.meta.url));
+const ENTRY = fileURLToPath(new URL('../../dist/writer.cjs', import.meta.url));
 const insert = 'INSERT INTO t VALUES (?)';
 
 /** What a supervisor is to the writer: the socket that it reports to. */

@@ -161,7 +161,7 @@ export const schemas: Target = {
   claim: 'A schema is refused with its field, or works; one that never ends holds only its app, until the deadline.',
   open: async (stage) => {
     const folder = stage.newFolder();
-    const opened = await openJobs(folder, { thread: join(ROOT, 'dist/job.js') });
+    const opened = await openJobs(folder, { thread: join(ROOT, 'dist/job.cjs') });
     stage.atEnd(opened.close);
     const judge = (input: unknown) => compile(opened, join(folder, 'code'), input);
     const good = appOf('good', { queries: { ask: '() => 1' } });
