@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { database, whyNoPostgres } from '../../testing/postgres.ts';
+import { LIMIT_MS } from '../../testing/waiting.ts';
 import { Database } from '../cluster/database.ts';
 import { prepareTables } from '../cluster/tables.ts';
 import { openSqlite } from '../sqlite.ts';
@@ -36,7 +37,7 @@ test('a database that a killed process left is fetched as it was, with what its 
   const files = () => ['', '-wal'].map((ending) => readFileSync(left + ending));
   const was = files();
 
-  const cluster = new Database([await database()]);
+  const cluster = new Database([await database()], { answerMs: LIMIT_MS });
   t.after(() => cluster.close());
   await prepareTables(cluster);
   const mark = await cluster.transaction((session) => storeFile(session, 'notes', left));
@@ -71,7 +72,7 @@ test('a database with the longest pages that SQLite has is fetched as it was', {
   );
   db.close();
   const bytes = readFileSync(own);
-  const cluster = new Database([await database()]);
+  const cluster = new Database([await database()], { answerMs: LIMIT_MS });
   t.after(() => cluster.close());
   await prepareTables(cluster);
   await cluster.transaction((session) => storeBytes(session, 'notes', bytes));
