@@ -32,12 +32,13 @@ export async function writeNew(repository: Repository, tips: string[], known: st
       id = parseTag(id, content).target;
     }
   }
+  const seen = new Set<string>();
   const below = await Promise.all(known.map((id) => repository.peel(id)));
   for (const id of await newCommits(repository, commits, below)) {
     found.add(id);
     const { tree, parents } = await repository.commit(id);
     const before = await Promise.all(parents.map(async (parent) => (await repository.commit(parent)).tree));
-    await addTree(objects, tree, before, found);
+    await addTree(objects, tree, before, { found, seen });
   }
   const file = openSync(to, 'w', 0o600);
   try {
@@ -113,15 +114,25 @@ async function newCommits(repository: Repository, tips: string[], known: string[
   return found;
 }
 
-/** What is below a tree and at the same place in none of the trees `before`. */
-async function addTree(objects: ObjectStore, id: string, before: string[], found: Set<string>): Promise<void> {
-  if (found.has(id) || before.includes(id)) return;
+/**
+ * Adds what is below a tree and at the same place in none of the trees `before` to `found`. A tree that comes back has less to add after
+ * other ones: `seen` are those after which it was looked at.
+ */
+async function addTree(
+  objects: ObjectStore,
+  id: string,
+  before: string[],
+  { found, seen }: { found: Set<string>; seen: Set<string> },
+): Promise<void> {
+  const key = `${id} ${before.join(' ')}`;
+  if (before.includes(id) || seen.has(key)) return;
+  seen.add(key);
   found.add(id);
   const old = await Promise.all(before.map((tree) => readTree(objects, tree)));
   const idsAt = ({ name, mode }: TreeEntry): string[] =>
     old.flatMap((entries) => entries.find((entry) => entry.name === name && entry.mode === mode)?.id ?? []);
   for (const entry of await readTree(objects, id)) {
-    if (entry.mode === FOLDER_MODE) await addTree(objects, entry.id, idsAt(entry), found);
+    if (entry.mode === FOLDER_MODE) await addTree(objects, entry.id, idsAt(entry), { found, seen });
     else if (entry.mode !== SUBMODULE_MODE && !idsAt(entry).includes(entry.id)) found.add(entry.id);
   }
 }

@@ -57,10 +57,10 @@ async function cluster(t: TestContext) {
 }
 
 /** Publishes as a gateway does: a commit, then its names. */
-async function publish(git: Git, app: string, folder: string): Promise<string> {
-  const { commit } = await git('commitApp', { app, folder, message: 'New', ...SIGNED });
+async function publish(git: Git, app: string, folder: string, at = SIGNED.at): Promise<string> {
+  const { commit } = await git('commitApp', { app, folder, message: 'New', ...SIGNED, at });
   const { number } = await git('nextNumber', { app });
-  await git('settle', { app, commit, tag: { name: `${app}/v${number}`, message: 'New' }, ...SIGNED });
+  await git('settle', { app, commit, tag: { name: `${app}/v${number}`, message: 'New' }, ...SIGNED, at });
   return `${app}/v${number}`;
 }
 
@@ -153,8 +153,15 @@ test('a cluster that has nothing gets all of the first copy', { skip }, async (t
   const alone: Git = (operation, job) =>
     runGit({ operation, ...job, repository: one.paths.repository } as GitJob) as never;
   await alone('openRepository', SIGNED);
-  for (const version of ['1', '2']) await publish(alone, 'notes', files({ 'app.json': version }));
+  const { at } = SIGNED;
+  for (const version of [1, 2]) await publish(alone, 'notes', files({ 'app.json': `${version}` }), at + 1000 * version);
+  // With its removal the tree of before comes back, which was looked at then, and had more that was new.
+  await publish(alone, 'tasks', files({ 'app.json': 'tasks' }), at + 3000);
+  const removal = { app: 'tasks', ...SIGNED, at: at + 4000 };
+  const { commit } = await alone('commitApp', { ...removal, folder: null, message: 'Remove' });
+  await alone('settle', { ...removal, commit, tag: null });
   await one.git('openRepository', { ...SIGNED, existing: true });
+  assert.deepEqual(await checkout(two.git, 'notes'), { 'app.json': '2' });
   assert.deepEqual(await checkout(two.git, 'notes', 'notes/v1'), { 'app.json': '1' });
   assert.deepEqual(two.names(), one.names());
 });
