@@ -1,6 +1,7 @@
 // A gateway with apps becomes the first node of a cluster: all that it had is there, once, also where it was killed meanwhile.
 import assert from 'node:assert/strict';
-import { cpSync, rmSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import pg from 'pg';
@@ -15,7 +16,7 @@ import { database, whyNoPostgres } from '../testing/postgres.ts';
 import { eventually, LONG_MS } from '../testing/waiting.ts';
 
 const KEY = { 'idempotency-key': 'once' };
-const STORED = ['svc.apps', 'svc.subjects', 'svc.contents', 'svc.snapshots', 'svc.keys'];
+const STORED = ['svc.apps', 'svc.subjects', 'svc.contents', 'svc.snapshots', 'svc.workspaces', 'svc.keys'];
 
 async function ok(answer: Promise<Answer>): Promise<Answer> {
   const given = await answer;
@@ -25,7 +26,11 @@ async function ok(answer: Promise<Answer>): Promise<Answer> {
 
 type Webhook = { url: string; secret: string };
 
-/** A removed app with data, a person, and a call that was made under a key, beside what `fill` makes; answers a webhook. */
+const DRAFT = '/svc/_draft/draft';
+const FILE = 'a file of the draft';
+const FILE_SHA256 = createHash('sha256').update(FILE).digest('hex');
+
+/** A removed app with data, a person, edits and data of drafts, and a call that was made under a key, beside what `fill` makes; answers a webhook. */
 async function fillMore(gateway: TestGateway): Promise<Webhook> {
   await fill(gateway);
   await joinGateway(gateway, 'Ada');
@@ -36,6 +41,11 @@ async function fillMore(gateway: TestGateway): Promise<Webhook> {
   await ok(gateway.write('gone', 'add'));
   await ok(gateway.call('DELETE', '/svc/_apps/gone'));
   await ok(gateway.write('shop', 'add', { text: 'Once' }, { headers: KEY }));
+  const write = { app: 'shop', action: 'add', input: { text: 'In the draft' } };
+  await ok(gateway.call('POST', `${DRAFT}/_tool/svc_write`, { body: write }));
+  await ok(gateway.call('PUT', `${DRAFT}/shop/_blobs`, { body: FILE }));
+  await ok(gateway.call('POST', '/svc/_apps', { body: { id: 'made', sessionId: 'draft' } }));
+  await ok(gateway.call('POST', '/svc/_sessions', { body: { sessionId: 'empty', name: 'Nothing yet' } }));
   const posted = { run: "() => ({ output: 'posted' })", triggers: [{ kind: 'webhook', pending: true }] };
   const { webhooks } = await gateway.install('posted', appOf('posted', { automations: { posted } }));
   return webhooks[0] as Webhook;
@@ -46,6 +56,11 @@ async function post(gateway: TestGateway, { url, secret }: Webhook): Promise<Ans
   return gateway.call('POST', new URL(url).pathname, { token: null, headers, body: {} });
 }
 
+/** The time of the last change is that of a file of its apps. */
+function changedWith({ touchedAt, ...row }: { touchedAt: number; apps: string[] }): object {
+  return row.apps.length === 0 ? row : { ...row, touchedAt };
+}
+
 /** What `fillMore` made, as people see it. */
 async function contentOfMore(gateway: TestGateway): Promise<object> {
   const names = async (path: string, of: string) =>
@@ -54,6 +69,11 @@ async function contentOfMore(gateway: TestGateway): Promise<object> {
     ...(await contentOf(gateway)),
     trash: await names('/svc/_trash', 'id'),
     audit: (await names('/svc/_audit', 'action')).filter((action: string) => action.startsWith('app.')),
+    workspaces: (await ok(gateway.call('GET', '/svc/_sessions'))).json.map(changedWith),
+    changed: (await ok(gateway.call('GET', '/svc/_sessions/draft/diff'))).text,
+    draftRows: (await ok(gateway.call('POST', `${DRAFT}/_tool/svc_read`, { body: { app: 'shop', query: 'list' } })))
+      .json,
+    draftFile: (await ok(gateway.call('GET', `${DRAFT}/shop/_blobs/${FILE_SHA256}`))).text,
     signsIn: (await enterPassword(gateway, 'ada@example.org')).status,
     repeated: (await gateway.write('shop', 'add', { text: 'Once' }, { headers: KEY })).status,
   };
@@ -71,9 +91,12 @@ test('a gateway with apps becomes a node, and one that is killed before the end 
   await alone.stop();
   const first = nodeIn(folder, url, 'one', 'git');
   t.after(() => first.stop());
-  await assert.rejects(start(first), /has workspaces .draft.*svc workspaces rm/);
+  const record = join(folder, 'data/code-store/worktrees/sessions/draft/session.json');
+  const recorded = readFileSync(record);
+  writeFileSync(record, '{');
+  await assert.rejects(start(first), /The workspace ..draft.. is damaged.*svc workspaces rm draft.*without ..cluster/);
+  writeFileSync(record, recorded);
   await alone.start();
-  await ok(alone.call('DELETE', '/svc/_sessions/draft'));
   const was = await contentOfMore(alone);
   // Its latest writes are in write-ahead logs.
   await alone.kill();
@@ -114,12 +137,15 @@ test('a gateway with apps becomes a node, and one that is killed before the end 
   await start(first);
   const content = (await contentOfMore(patient(first))) as { rows: unknown[] };
   assert.deepEqual(content, { ...was, rows: [...(was as { rows: unknown[] }).rows, { id: 5, text: 'Meanwhile' }] });
+  assert.deepEqual(readdirSync(join(folder, 'data/code-store/worktrees/sessions')), ['draft~made', 'draft~shop']);
   await first.kill();
 
   const [second] = nodesOf(t, url, ['two'], 'git') as [TestGateway];
   await start(second);
   const two = patient(second);
   assert.deepEqual(await contentOfMore(two), content, 'a node with an empty data directory has all of it');
+  for (const app of ['shop', 'made']) await ok(two.call('POST', '/svc/_sessions/draft/publish', { body: { app } }));
+  assert.deepEqual((await ok(two.call('GET', '/svc/_sessions/draft/diff'))).json.files, []);
   const [{ id }] = (await ok(two.call('GET', '/svc/_trash'))).json;
   await ok(two.call('POST', `/svc/_trash/${id}/restore`));
   assert.deepEqual((await two.read('gone', 'all')).json.data, [{ v: 1 }]);

@@ -2,7 +2,7 @@
  * Keeps which workspaces a cluster has (specification, "Workspaces in the cluster"). What a workspace has of an app, a *part*, is with the
  * node that owns the app: this says which parts there are, by what was stored of their files.
  */
-import type { Database } from './database.ts';
+import type { Database, Session } from './database.ts';
 
 /** Times in milliseconds since the epoch. `unfinished`: the request that opened it has not ended. */
 export type ListedWorkspace = {
@@ -44,6 +44,24 @@ const forget = (before: string): string => `
     DELETE FROM svc.workspaces w WHERE closed_at < now() - ${before} AND ($1::text IS NULL OR id = $1) AND NOT ${HAS_PARTS} RETURNING id
   )
   DELETE FROM svc.subjects USING gone WHERE ${PARTS} AND ${OF_SUBJECT} = gone.id`;
+
+/** Those of the gateway that begins the cluster, which has none yet. */
+export async function addWorkspaces(
+  session: Session,
+  workspaces: readonly Omit<ListedWorkspace, 'unfinished'>[],
+): Promise<void> {
+  await session.rows(
+    `INSERT INTO svc.workspaces (id, name, base, created_at, unfinished)
+     SELECT id, name, base, created_at, false
+     FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS w (id, name, base, created_at)`,
+    [
+      workspaces.map(({ id }) => id),
+      workspaces.map(({ name }) => name),
+      workspaces.map(({ base }) => base),
+      workspaces.map(({ createdAt }) => createdAt),
+    ],
+  );
+}
 
 export class WorkspaceDirectory {
   readonly #database: Database;

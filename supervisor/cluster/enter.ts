@@ -4,10 +4,12 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
+import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { plural } from '../../protocol/text/units.ts';
 import { Database, type Session, stateOf } from '../../storage/cluster/database.ts';
 import type { Copied, FirstData } from '../../storage/cluster/first-data.ts';
+import { removeWhole } from '../../storage/cluster/first-workspaces.ts';
 import { readNodeRecord, writeNodeRecord } from '../../storage/cluster/node-record.ts';
 import type { Layout } from '../../storage/layout.ts';
 import type { LargeContents } from '../../storage/shared-files/large-contents.ts';
@@ -39,13 +41,13 @@ export async function enterCluster(options: EnterOptions): Promise<Run> {
   const { firstDataOf } = await import('../../storage/cluster/first-data.ts');
   if (!(await hasKeys(database))) {
     if (recorded?.isBringing === false) throw otherDatabase();
-    const data = await firstDataOf(layout);
-    if (data.workspaces.length > 0) throw hasWorkspaces(data.workspaces);
+    const data = await firstDataOf(layout).catch(whatToDo);
     await writeNodeRecord(layout, { instance: run.instance, isBringing: true });
     await begin(options, data);
-  } else if (recorded === null && hasAnything(await firstDataOf(layout))) throw hasBegun();
+  } else if (recorded === null && hasAnything(await firstDataOf(layout).catch(whatToDo))) throw hasBegun();
   await checkStore(database, layout);
   await keys.share();
+  if (layout.codeStore !== null) await removeWhole(layout.codeStore);
   await writeNodeRecord(layout, { instance: run.instance, isBringing: false });
   return run;
 }
@@ -94,30 +96,30 @@ class Progress {
   #done = 0;
   #saidAt = performance.now();
 
-  constructor({ apps, databases }: FirstData, log: Pick<Logger, 'info'>) {
+  constructor({ apps, databases, workspaces }: FirstData, log: Pick<Logger, 'info'>) {
     this.#log = log;
-    this.#of = apps.length + databases.length;
-    if (this.#of > 0)
-      log.info(`Brings ${plural(apps.length, 'app')} and ${plural(databases.length, 'database')} into the cluster.`);
+    this.#of = apps.length + databases.length + workspaces.length;
+    if (this.#of === 0) return;
+    const what = `${plural(apps.length, 'app')}, ${plural(databases.length, 'database')} and ${plural(workspaces.length, 'workspace')}`;
+    log.info(`Brings ${what} into the cluster.`);
   }
 
   step(): void {
     this.#done++;
     if (performance.now() - this.#saidAt < LIMITS.beginProgressMs) return;
     this.#saidAt = performance.now();
-    this.#log.info(`Has brought ${this.#done} of ${this.#of} apps and databases into the cluster.`);
+    this.#log.info(`Has brought ${this.#done} of ${this.#of} apps, databases and workspaces into the cluster.`);
   }
 }
 
-function hasAnything({ apps, databases, runtime }: FirstData): boolean {
-  return apps.length + databases.length > 0 || runtime !== null;
+function hasAnything({ apps, databases, runtime, workspaces }: FirstData): boolean {
+  return apps.length + databases.length + workspaces.length > 0 || runtime !== null;
 }
 
-function hasWorkspaces(workspaces: readonly string[]): ConfigError {
-  return new ConfigError(
-    `The data directory has workspaces (${workspaces.join(', ')}), which do not come into a cluster. Start it without "cluster", publish what you want to keep, and close them: svc workspaces rm <workspace>.`,
-    'cluster',
-  );
+/** A workspace that is damaged is closed by the gateway that has it. */
+function whatToDo(error: unknown): never {
+  if (!(error instanceof SvcError) || error.code !== 'SESSION_DAMAGED') throw error;
+  throw new ConfigError(`${error.message}. Until then start the gateway without "cluster".`, 'cluster');
 }
 
 function hasBegun(): ConfigError {
