@@ -7,6 +7,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { LIMITS } from '../protocol/limits.ts';
 import { freePort } from '../testing/free-port.ts';
 import { root, TestGateway } from '../testing/gateway.ts';
 import { postgres, whyNoPostgres } from '../testing/postgres.ts';
@@ -28,11 +29,11 @@ console.log('Starting PostgreSQL with a synchronous standby …');
 const primary = await postgres();
 const standby = await postgres(primary);
 
+const databases = [primary, standby].flatMap(({ url }) => ['--cluster', url]);
 const nodes: TestGateway[] = [];
 for (let n = 0; n < Number(asked); n++) {
   const name = `node-${n + 1}`;
   console.log(`Starting ${name} …`);
-  const databases = [primary, standby].flatMap(({ url }) => ['--cluster', url]);
   const flags = ['--node', name, ...databases];
   const node = new TestGateway(join(folder, name), flags, { SVC_CLUSTER_SECRET: secret });
   try {
@@ -47,6 +48,16 @@ for (let n = 0; n < Number(asked); n++) {
 const first = nodes[0] as TestGateway;
 const last = nodes.at(-1) as TestGateway;
 const svc = `node ${join(root, 'bin/svc.js')}`;
+const again = [
+  'serve',
+  '--data-dir',
+  last.dataDir,
+  '--port',
+  last.port,
+  '--node',
+  `node-${nodes.length}`,
+  ...databases,
+];
 console.log(`
 Nodes of one cluster. Ask any of them for anything:
 
@@ -65,14 +76,29 @@ In another terminal:
   ${svc} write todos add '{"title": "Milk"}'
   ${svc} read todos list --url ${last.url} --token $SVC_TOKEN
 
-A node hands over what it has, and takes its share again; one that is killed is followed within seconds:
+A node hands over what it has, and takes its share again:
 
   ${svc} cluster drain node-${nodes.length}
   ${svc} cluster drain node-${nodes.length} --undo
+
+Begin a load, and kill the last node meanwhile. Each write that was acknowledged is there, once; the others have its apps within seconds:
+
+  for n in $(seq 100); do ${svc} write todos add '{"title": "'$n'"}'; done
   kill -9 ${last.pid}
+
+Start it again, in a terminal of its own, where Ctrl-C ends it:
+
+  SVC_CLUSTER_SECRET=${secret} ${svc} ${again.join(' ')}
+
+Fail the database over: the primary ends as by a crash, and the standby takes its place. Writes wait meanwhile:
+
+  kill -QUIT ${primary.pid}
+  psql ${standby.url} -c 'SELECT pg_promote()'
 
 Ctrl-C ends all of it.`);
 
+// It stays until a signal, also when all nodes were killed.
+setInterval(() => {}, LIMITS.dayMs);
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void end());
 
 /** The nodes first: they hand over and say goodbye while the database is there. */

@@ -9,9 +9,9 @@ import pg from 'pg';
 import { root } from '../testing/gateway.ts';
 import { whyNoPostgres } from '../testing/postgres.ts';
 import { isRunning } from '../testing/processes.ts';
-import { inTime, LONG_MS } from '../testing/waiting.ts';
+import { eventually, inTime, LONG_MS } from '../testing/waiting.ts';
 
-test('a node serves with a standby that PostgreSQL waits for; Ctrl-C ends all of it', {
+test('a node serves with a standby that PostgreSQL waits for, is killed and started again; Ctrl-C ends all of it', {
   skip: whyNoPostgres() ?? false,
 }, async (t) => {
   const script = spawn(process.execPath, ['--import', 'tsx', join(root, 'scripts/cluster.ts'), '1'], { cwd: root });
@@ -34,14 +34,34 @@ test('a node serves with a standby that PostgreSQL waits for; Ctrl-C ends all of
   await client.end();
   assert.deepEqual(rows, [{ sync_state: 'sync' }]);
   const authorization = `Bearer ${named('token')}`;
-  const answer = await fetch(`${named('node-1')}/svc/_cluster`, { headers: { authorization } });
-  const { nodes } = (await answer.json()) as { nodes: { name: string; state: string }[] };
+  const ask = (path: string, body?: object) => {
+    const given = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) };
+    return fetch(named('node-1') + path, { ...given, headers: { authorization } });
+  };
+  const { nodes } = (await (await ask('/svc/_cluster')).json()) as { nodes: { name: string; state: string }[] };
   assert.deepEqual(
     nodes.map(({ name, state }) => [name, state]),
     [['node-1', 'live']],
   );
   const pid = Number(/pid (\d+)/.exec(said)?.[1]);
   assert.ok(isRunning(pid));
+
+  /** Runs the line that is printed and begins like this. */
+  const run = (begin: string, before = '') => {
+    const line = new RegExp(`^  ${begin}.*$`, 'm').exec(said)?.[0] ?? assert.fail(said);
+    return spawn('/bin/sh', ['-c', before + line.trim()], { stdio: 'ignore' });
+  };
+  for (const begin of ['kill -9', 'kill -QUIT', 'psql'])
+    assert.deepEqual(await once(run(begin), 'exit'), [0, null], begin);
+  const node = run('SVC_CLUSTER_SECRET=', 'exec env ');
+  t.after(() => node.kill('SIGKILL'));
+  // The second time there is one.
+  const stores = async () =>
+    [201, 409].includes((await ask('/svc/_groups', { name: 'later' }).catch(() => null))?.status ?? 0);
+  assert.ok(await eventually(LONG_MS, stores), 'it writes to the database that was the standby');
+  const left = once(node, 'exit');
+  node.kill('SIGTERM');
+  await inTime(left, 'the end of the node', LONG_MS);
   const exited = once(script, 'exit');
   script.kill('SIGINT');
   assert.deepEqual(await inTime(exited, 'the end of the cluster', LONG_MS), [0, null]);

@@ -20,6 +20,8 @@ const SETTINGS = ['fsync=on', 'synchronous_commit=on', 'shared_buffers=32MB', 'm
 export type Postgres = {
   /** Of an empty database. */
   readonly url: string;
+  /** Of its first process, while it runs. */
+  readonly pid: number | undefined;
   /** Ends it in order and removes its folder. */
   stop(): Promise<void>;
   /** Ends all of its processes with SIGKILL; what it had acknowledged is in its folder. */
@@ -129,6 +131,9 @@ export async function postgres(primary?: Postgres, place?: Place): Promise<Postg
   endWithThisProcess(endNow);
   return {
     url: urlOf(DATABASE),
+    get pid() {
+      return server?.pid;
+    },
     start,
     kill: async () => {
       let children: number[] = [];
