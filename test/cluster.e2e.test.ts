@@ -9,6 +9,7 @@ import { openEvents } from '../testing/exchange-server.ts';
 import { contentOf, fill } from '../testing/filled-gateway.ts';
 import type { Answer, TestGateway } from '../testing/gateway.ts';
 import { enter, signIn } from '../testing/origins.ts';
+import { join } from '../testing/people.ts';
 import { database, whyNoPostgres } from '../testing/postgres.ts';
 import { childrenOf } from '../testing/processes.ts';
 import { eventually, LIMIT_MS } from '../testing/waiting.ts';
@@ -196,6 +197,23 @@ describe('nodes with the git store', { skip }, () => {
     assert.equal(made[0], 'contact');
     assert.match(made[1] ?? '', /^contact-[3-9]$/);
     for (const id of made) assert.equal((await client.call('GET', `/svc/${id}/`)).status, 200, id);
+  });
+
+  test('an author changes no workspace with an app that the other node has just published for somebody else', async () => {
+    const [own, other] = [await idAt(url, 'one', 'ada'), await idAt(url, 'two', 'bob')];
+    const { origin } = await join(client, 'Ada', { role: 'author' });
+    const staged = async (by: Pick<TestGateway, 'call'>, id: string) => {
+      const answer = await by.call('POST', '/svc/_apps', { body: { id, sessionId: 'shared' } });
+      assert.equal(answer.status, 201, answer.text);
+    };
+    await client.call('POST', '/svc/_sessions', { body: { sessionId: 'shared' } });
+    await staged(origin, own);
+    await staged(client, other);
+    const rename = () => origin.call('PATCH', '/svc/_sessions/shared', { body: { name: 'New' } });
+    assert.equal((await rename()).status, 200, 'nobody has published any of them');
+    await patient(two).install(other, numbersOf(other));
+    assert.equal((await rename()).json.error?.code, 'FORBIDDEN');
+    assert.equal((await origin.call('DELETE', '/svc/_sessions/shared')).json.error?.code, 'FORBIDDEN');
   });
 
   test('an app is duplicated to an id of the other node, with its data, and survives the end of that node', async () => {

@@ -246,6 +246,11 @@ export class ClusterNode {
     if (data) await openCopy(this.#ofFiles, app, to.app(app).data);
   }
 
+  /** Resolves when this node knows by whom all apps were made that were registered at any node before the call. Rejects with `STORAGE_UNAVAILABLE`. */
+  knowApps(): Promise<void> {
+    return this.#knownApps.catchUp();
+  }
+
   /** What this node knows of people; `db` is its copy of the identity database. Once. */
   identity(db: IdentityClient): ClusterIdentity {
     const { log } = this.#options;

@@ -52,7 +52,10 @@ export function workspaceRoutes(services: Services): Route[] {
   /** Throws `FORBIDDEN` unless the caller manages all apps in a workspace. */
   const demandAll = async (caller: Caller, sid: string): Promise<void> => {
     if (may(caller, 'admin', null)) return;
-    for (const app of [null, ...(await workspaces().apps(sid))]) demand(caller, 'manage', app);
+    const apps = await workspaces().apps(sid);
+    // What nobody made is any author's: another node of a cluster may have published it meanwhile.
+    await services.cluster?.knowApps();
+    for (const app of [null, ...apps]) demand(caller, 'manage', app);
   };
   return [
     ...serve(openWorkspace, ({ body: { sessionId, name } }) => workspaces().create(sessionId, { name })),
@@ -60,11 +63,12 @@ export function workspaceRoutes(services: Services): Route[] {
       await demandAll(caller, sid);
       return await workspaces().rename(sid, name);
     }),
-    ...serve(listWorkspaces, ({ query: { limit = LIMITS.listRows, before = null }, caller }) => {
+    ...serve(listWorkspaces, async ({ query: { limit = LIMITS.listRows, before = null }, caller }) => {
       const isOfAll = may(caller, 'admin', null);
+      if (!isOfAll) await services.cluster?.knowApps();
       const isShown = ({ apps }: { apps: readonly string[] }) =>
         isOfAll || (apps.length > 0 && apps.every((app) => may(caller, 'manage', app)));
-      return workspaces().page({ limit, before, isShown });
+      return await workspaces().page({ limit, before, isShown });
     }),
     ...serve(closeWorkspace, async ({ params: { sid }, caller }) => {
       await demandAll(caller, sid);
