@@ -457,6 +457,15 @@ for (const edges of PAIRS) {
       tell([left], left, 7);
       assert.equal((await ofGone).body.toString(), `left ${body}`);
       assert.deepEqual(served, ['right', 'right', 'settled', 'left']);
+
+      // A stream is sent once its owner has said that it is: that may be the node that was asked.
+      const stream = { method: 'PUT', body: 'x'.repeat(2 * LIMITS.forwardedPieceBytes) };
+      const lost = left.calls.sent.lost;
+      left.known.set(BUCKET, { node: 'gone', address: 'http://127.0.0.1:1', epoch: 8 });
+      const streamed = call(left, stream);
+      await eventually(LIMIT_MS, () => left.calls.sent.lost > lost, 1);
+      tell([left], left, 9);
+      assert.equal((await streamed).body.toString(), `left ${stream.body}`);
     });
 
     test('a node that may have lost a bucket since it knew of it does not answer', async (t) => {

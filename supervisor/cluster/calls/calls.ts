@@ -306,7 +306,8 @@ export class Calls {
     const { exchange, bucket, client, body, isSecond } = call;
     const { owners } = this.#options;
     const owner = owners.of(bucket);
-    if (owner === undefined || owners.isHere(owner)) {
+    // A stream goes to this node like to any other: here it could not be read again.
+    if (owner === undefined || (owners.isHere(owner) && !isStream(body))) {
       if (owner === undefined) this.sent.ownerless++;
       this.#wait(call, owner === undefined ? unavailable('No node has this data now.') : movedError());
       return;
@@ -367,40 +368,37 @@ export class Calls {
 
   /** Sends a body that cannot be sent twice, once a node has said that it is the owner. */
   async #stream(call: Call & { body: Readable }): Promise<void> {
-    const { exchange, bucket, client, body } = call;
+    const { exchange, bucket, body } = call;
     const { owners } = this.#options;
+    let error = movedError();
     for (const until = performance.now() + LIMITS.nodesWholeMs; performance.now() < until && !exchange.aborted; ) {
       const owner = owners.of(bucket);
-      // Here it could not be read again.
-      if (owners.isOwn(bucket)) break;
-      if (owner === undefined || owners.isHere(owner)) {
-        if (this.#absence !== null) break;
-        await wait(LIMITS.nodesAgainMs);
-        continue;
-      }
-      const { address, epoch } = owner;
-      const proof = this.#proofs.ofRequest(exchange, 'OPTIONS', { bucket, epoch, client });
-      let said: string | null;
-      try {
-        said = await this.#nodes.askOwner(exchange, address, proof);
-      } catch {
-        this.sent.lost++;
-        this.#refuse(exchange, lost(exchange, false));
-        body.destroy();
-        return;
-      }
-      if (said === null) {
+      const isServed = owner !== undefined && (owners.isOwn(bucket) || !owners.isHere(owner));
+      const heard = isServed ? await this.#askOwner(call, owner) : 'known';
+      if (heard === 'owner') {
         this.#send(call);
         return;
       }
-      this.sent.moved++;
-      const heard = this.#hear(bucket, proof, said);
-      if (heard === 'news') continue;
-      if (heard === 'nothing' || this.#absence !== null) break;
-      await wait(LIMITS.nodesAgainMs);
+      error = heard === 'lost' ? lost(exchange, false) : movedError();
+      if (heard === 'nothing' || (heard !== 'news' && this.#absence !== null)) break;
+      if (heard !== 'news') await wait(LIMITS.nodesAgainMs);
     }
-    if (!exchange.aborted) this.#refuse(exchange, this.#moved());
+    if (!exchange.aborted) this.#refuse(exchange, this.#absence ?? error);
     body.destroy();
+  }
+
+  /** Asks a node whether it is the owner, before anything is sent to it. */
+  async #askOwner({ exchange, bucket, client }: Call, { address, epoch }: Owner) {
+    const proof = this.#proofs.ofRequest(exchange, 'OPTIONS', { bucket, epoch, client });
+    try {
+      const said = await this.#nodes.askOwner(exchange, address, proof);
+      if (said === null) return 'owner';
+      this.sent.moved++;
+      return this.#hear(bucket, proof, said);
+    } catch {
+      this.sent.lost++;
+      return 'lost';
+    }
   }
 
   /** Learns what a node says of the owner, which is nothing where it does not prove that it is a node. */
@@ -412,10 +410,6 @@ export class Calls {
 
   get #absence(): SvcError | null {
     return this.#options.absence?.() ?? null;
-  }
-
-  #moved(): SvcError {
-    return this.#absence ?? movedError();
   }
 
   #fail(exchange: Exchange, error: unknown): void {
