@@ -64,6 +64,7 @@ class Writer {
   readonly #threads = new Threads(new URL('./writer-thread.cjs', import.meta.url));
   readonly #keeper: Keeper | null;
   #supervisor: Link | null = null;
+  #isWatched = false;
 
   constructor(bootstrap: WriterBootstrap) {
     this.#bootstrap = bootstrap;
@@ -109,6 +110,17 @@ class Writer {
     });
   }
 
+  /**
+   * Has this thread watched from the first connection of an app on. A start without one needs no such thread: the gateway's own
+   * statements are short.
+   */
+  watch(): void {
+    if (this.#isWatched) return;
+    this.#isWatched = true;
+    const { supervisorSocket, watchTicket } = this.#bootstrap;
+    this.#threads.watch({ pulse: this.#pulse.memory, progress: this.progress.memory }, supervisorSocket, watchTicket);
+  }
+
   get isShared(): boolean {
     return this.#bootstrap.only === null;
   }
@@ -143,7 +155,7 @@ class Writer {
   }
 
   #report(): void {
-    const { supervisorSocket, ticket, watchTicket } = this.#bootstrap;
+    const { supervisorSocket, ticket } = this.#bootstrap;
     const link = openLink(supervisorSocket, ticket, {
       onFrame: (frame) => {
         const { counters, open, groups, logged } = this.lanes;
@@ -161,8 +173,6 @@ class Writer {
     });
     this.#supervisor = link;
     link.send([Kind.ready, { pid: process.pid }]);
-    const memory = { pulse: this.#pulse.memory, progress: this.progress.memory };
-    setImmediate(() => this.#threads.watch(memory, supervisorSocket, watchTicket));
   }
 }
 
@@ -275,6 +285,7 @@ class Connection implements Asker {
     // Where only this app writes, nobody else waits.
     this.#brief = ticket.brief === true && this.#writer.isShared;
     const { file, name, migrated } = ticket;
+    if (!isOwnDatabase(name)) this.#writer.watch();
     this.#lane = this.#writer.lanes.join({ file, name, migrated }, this);
   }
 
