@@ -137,7 +137,6 @@ class App {
   readonly #index: WalIndex;
   readonly #pages: WalPages;
   readonly #position;
-  #isUnderWay = false;
   #waiting: { resolve(): void; reject(error: unknown): void }[] = [];
 
   constructor(folder: string, name: string, shipper: Shipper, writer: string) {
@@ -157,14 +156,13 @@ class App {
 
   write(): Promise<void> {
     return new Promise((resolve, reject) => {
-      if (this.#waiting.push({ resolve, reject }) === 1 && !this.#isUnderWay) takeTurn(this);
+      if (this.#waiting.push({ resolve, reject }) === 1) takeTurn(this);
     });
   }
 
   commit(): void {
     const group = this.#waiting;
     this.#waiting = [];
-    this.#isUnderWay = true;
     this.#begin.run();
     for (const _ of group) this.#insert.run(...NOTE);
     this.#commit.run();
@@ -174,8 +172,6 @@ class App {
       .ship(this.#position, pages, this.#pages.place, () => {})
       .then(
         () => {
-          this.#isUnderWay = false;
-          if (this.#waiting.length > 0) takeTurn(this);
           for (const { resolve } of group) resolve();
         },
         (error) => {

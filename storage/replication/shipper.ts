@@ -1,6 +1,6 @@
 /**
- * Ships the commits of all databases of a writer to the log of pages, with one transaction under way: what others commit meanwhile is
- * collected and goes with the next one.
+ * Ships the commits of all databases of a writer to the log of pages, with one transaction under way: what is committed meanwhile is
+ * collected and goes with the next one, of each page the last version.
  */
 
 import { bucketOf } from '../../protocol/buckets.ts';
@@ -10,7 +10,8 @@ import type { LogGroups } from '../../protocol/wire/frames.ts';
 import { KnownPages } from './known-pages.ts';
 import type { LogEnd } from './local-copy.ts';
 import type { Entry, PageLog } from './page-log.ts';
-import { checksumOf, encodePages, type PageSet, split } from './page-set.ts';
+import { givePage } from './page-memory.ts';
+import { addPages, checksumOf, encodePages, type PageSet, split } from './page-set.ts';
 import type { WalPlace } from './wal-pages.ts';
 
 /** Where a database stands in the log: its latest entry, and what is in the log of it since the last snapshot. */
@@ -39,21 +40,15 @@ export const NO_ENTRIES: LogEnd = { seq: 0, epoch: 0, checksum: 0, bytes: 0, ent
 /** Hears that the log has a database up to a place in its own write-ahead log. Called before the promises resolve. */
 export type Shipped = (place: WalPlace) => void;
 
-type Load = {
-  position: Position;
-  pages: PageSet;
-  place: WalPlace;
-  shipped: Shipped;
-  resolve(): void;
-  reject(error: SvcError): void;
-};
+type Waiting = { resolve(): void; reject(error: SvcError): void };
+type Load = { position: Position; pages: PageSet; place: WalPlace; shipped: Shipped; waiting: Waiting[] };
 
 export class Shipper {
   readonly #log: PageLog;
   readonly #isBusy: () => boolean;
   readonly #failed = new WeakSet<Position>();
   readonly #known = new KnownPages<Position>();
-  readonly #loads: Load[] = [];
+  #loads = new Map<Position, Load>();
   #isUnderWay = false;
   /** What is in the log, since the start. */
   readonly counters: LogGroups = { groups: 0, ms: 0, bytes: 0 };
@@ -65,17 +60,29 @@ export class Shipper {
   }
 
   /**
-   * Ships the pages that a commit changed, up to `place`; they belong to the shipper from here on. The commit before it is in the log:
-   * of each position one is under way. Resolves when the log has it; rejects with `STORAGE_UNAVAILABLE` when it does not: from then on
-   * the position is of no use, and the local copy has to be fetched again.
+   * Adds pages that a commit changed, up to `place`; they belong to the shipper from here on. Resolves when the log has them and all
+   * before them; rejects with `STORAGE_UNAVAILABLE` when it does not: from then on the position is of no use, and the local copy has to
+   * be fetched again.
    */
   ship(position: Position, pages: PageSet, place: WalPlace, shipped: Shipped): Promise<void> {
     if (this.#failed.has(position)) return Promise.reject(lost(position.database));
+    const load = this.#loads.get(position);
+    if (load === undefined) this.#loads.set(position, { position, pages, place, shipped, waiting: [] });
+    else {
+      for (const number of pages.pages.keys()) {
+        const before = load.pages.pages.get(number);
+        if (before !== undefined) givePage(before);
+      }
+      addPages(load.pages, pages);
+      load.place = place;
+    }
+    const { waiting } = load ?? (this.#loads.get(position) as Load);
     return new Promise((resolve, reject) => {
-      this.#loads.push({ position, pages, place, shipped, resolve, reject });
-      if (this.#isUnderWay) return;
-      this.#isUnderWay = true;
-      void this.#run();
+      waiting.push({ resolve, reject });
+      if (!this.#isUnderWay) {
+        this.#isUnderWay = true;
+        void this.#run();
+      }
     });
   }
 
@@ -85,7 +92,7 @@ export class Shipper {
   }
 
   async #run(): Promise<void> {
-    while (this.#loads.length > 0) {
+    while (this.#loads.size > 0) {
       await this.#gather();
       const loads = this.#next();
       const entries = loads.map((load) => this.#entryOf(load));
@@ -115,14 +122,15 @@ export class Shipper {
 
   /** The loads that have waited longest, up to `LIMITS.logGroupBytes`; one at least. */
   #next(): Load[] {
+    const loads: Load[] = [];
     let bytes = 0;
-    let count = 0;
-    for (const { pages } of this.#loads) {
-      bytes += pages.pages.size * pages.pageBytes;
-      if (count > 0 && bytes > LIMITS.logGroupBytes) break;
-      count++;
+    for (const [position, load] of this.#loads) {
+      bytes += load.pages.pages.size * load.pages.pageBytes;
+      if (loads.length > 0 && bytes > LIMITS.logGroupBytes) break;
+      loads.push(load);
+      this.#loads.delete(position);
     }
-    return this.#loads.splice(0, count);
+    return loads;
   }
 
   #entryOf({ position, pages }: Load): Entry {
@@ -134,7 +142,7 @@ export class Shipper {
     return { database, bucket, writer, epoch, seq: seq + 1, sets };
   }
 
-  #stored({ position, place, shipped, resolve }: Load, sets: Buffer[]): void {
+  #stored({ position, place, shipped, waiting }: Load, sets: Buffer[]): void {
     position.seq += sets.length;
     position.checksum = checksumOf(sets.at(-1) as Buffer);
     position.entries += sets.length;
@@ -143,13 +151,16 @@ export class Shipper {
       this.counters.bytes += length;
     }
     shipped(place);
-    resolve();
+    for (const { resolve } of waiting) resolve();
   }
 
-  #fail({ position, reject }: Load, error: SvcError): void {
+  /** Also what was committed after it: it stands on pages that the log lacks. */
+  #fail({ position, waiting }: Load, error: SvcError): void {
     this.#failed.add(position);
     this.#known.forget(position);
-    reject(error);
+    const later = this.#loads.get(position)?.waiting ?? [];
+    this.#loads.delete(position);
+    for (const { reject } of [...waiting, ...later]) reject(error);
   }
 }
 

@@ -390,10 +390,7 @@ export class Lane {
     const { clock } = this.#tools;
     const from = clock.now();
     kept.committed(database, change.after).then(
-      () => {
-        this.#lanes.shipped(operations, clock.now() - from);
-        this.#wake();
-      },
+      () => this.#lanes.shipped(operations, clock.now() - from),
       () => {
         this.#lanes.logged.failed++;
         if (this.#kept === kept) this.#lose();
@@ -407,13 +404,8 @@ export class Lane {
     else this.#kept.settled().then(then, fail);
   }
 
-  /** The log of pages has all that is committed; always so without such a log. Until then what comes waits, for one larger commit. */
-  get #isInLog(): boolean {
-    return this.#kept?.isSettled ?? true;
-  }
-
   #wake(): void {
-    if (this.#queue.length > 0 && !this.#lease && !this.#held && this.#isInLog) this.#lanes.schedule(this);
+    if (this.#queue.length > 0 && !this.#lease && !this.#held) this.#lanes.schedule(this);
   }
 
   #open(): Database {
@@ -542,7 +534,11 @@ export class Lane {
     const tx = this.#lanes.nextTx();
     const cancelExpiry = this.#tools.clock.after(LIMITS.leaseMs, () => this.#endLease('expired'));
     this.#lease = { tx, asker, cancelExpiry, failedId: 0 };
-    this.#reply(waiting, tx);
+    // Its reads see what was committed before.
+    this.#afterLog(
+      () => this.#reply(waiting, tx),
+      (error) => failAll([waiting], error),
+    );
   }
 
   /** An operation of the transaction that holds the lane runs at once. */
