@@ -16,7 +16,7 @@ import {
   readRows,
   StatementCache,
 } from '../../writer/statements.ts';
-import { withoutPlannedLimits } from '../limit-parameters.ts';
+import { withoutPlannedLimits } from './limit-parameters.ts';
 import { JsonStatement } from './rows-json.ts';
 
 /** The actor's connection. The first read opens it. */

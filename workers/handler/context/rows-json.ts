@@ -9,8 +9,8 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import { tokenizedStatements } from '../../../protocol/rules/sql.ts';
 import type { Row, SqlParams } from '../../../protocol/wire/frames.ts';
 import { bindIntegers, type RowStatement } from '../../writer/statements.ts';
-import { limitOf } from '../limit-parameters.ts';
 import { rowsToJson } from '../result.ts';
+import { limitOf } from './limit-parameters.ts';
 
 /** A column, and the kinds of its values so far: texts, integers, nulls. */
 type Column = { name: string; text: boolean; integer: boolean; null: boolean };

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { tokenizedStatements } from '../../protocol/rules/sql.ts';
-import { openSqlite } from '../../storage/sqlite.ts';
+import { tokenizedStatements } from '../../../protocol/rules/sql.ts';
+import { openSqlite } from '../../../storage/sqlite.ts';
 import { limitOf, withoutPlannedLimits } from './limit-parameters.ts';
 
 const REWRITTEN: [sql: string, rewritten: string][] = [

@@ -1,7 +1,7 @@
 /** Rewrites the `LIMIT ?` of statements so that runs need no new plan, and finds its value. */
 
-import { type Token, tokenizedStatements } from '../../protocol/rules/sql.ts';
-import type { SqlParams } from '../../protocol/wire/frames.ts';
+import { type Token, tokenizedStatements } from '../../../protocol/rules/sql.ts';
+import type { SqlParams } from '../../../protocol/wire/frames.ts';
 
 const PARAMETER = /^(?:\?\d*|[:@$]\w+)$/;
 
