@@ -1,9 +1,10 @@
-// Installs the package as its users do, with the Node that the Debian package and the single file bring: `release/tree` has both.
+// Installs the package as its users do, with the Node that the Debian package and the single file bring: in one folder, until we end.
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { makeCodeCaches } from '../code-caches.mjs';
-import { buildForUsers, makePackage, RELEASE, root } from './package.mjs';
+import { buildForUsers, makePackage, root } from './package.mjs';
 
 /** The long-term release with single executables that carry archives; the package that has its program. */
 const NODE = `node-${process.platform}-${process.arch}@26.12.1`;
@@ -11,9 +12,9 @@ const NODE = `node-${process.platform}-${process.arch}@26.12.1`;
 /** Resolves with the paths of Node's program and of the installed package, and its version. */
 export async function installTree() {
   if (process.platform !== 'linux') throw new Error('The Debian package and the single file are made on Linux.');
-  const folder = join(RELEASE, 'tree');
-  rmSync(folder, { recursive: true, force: true });
-  mkdirSync(folder, { recursive: true });
+  // Not in this clone, whose packages would be found as well.
+  const folder = mkdtempSync(join(tmpdir(), 'svc-tree-'));
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
   const npm = (args, path = process.env.PATH) =>
     execFileSync('npm', args, { env: { ...process.env, PATH: path }, stdio: ['ignore', 2, 2] });
   npm(['install', '--silent', '--no-save', '--prefix', join(folder, 'node'), NODE]);
