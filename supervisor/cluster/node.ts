@@ -353,6 +353,8 @@ export class ClusterNode {
   get #absence(): SvcError | null {
     const { leaseMs, databaseFault } = this.#membership;
     if (leaseMs > 0) return null;
+    // Others take what it had.
+    if (this.#stopped !== null) return movedError();
     const why =
       databaseFault === null ? 'This node is not in the cluster' : 'The database of the cluster does not answer';
     return unavailable(`${why}, so this node serves nothing now; try again in a moment.`);
