@@ -44,12 +44,17 @@ const mebibytes = (path: string): string => {
   return `${size} MiB`;
 };
 
+/** Copies this machine's libraries of a program. */
+function copyLibraries(folder: string, program: string): void {
+  const listed = spawnSync('ldd', [program], { encoding: 'utf8' }).stdout;
+  for (const [, path = ''] of listed.matchAll(/(\/\S+) \(0x/g)) cpSync(path, join(folder, path), { dereference: true });
+}
+
 /** Copies programs of this machine with their libraries. */
 function copyPrograms(folder: string, programs: string[]): void {
   for (const program of programs) {
-    const listed = spawnSync('ldd', [program], { encoding: 'utf8' }).stdout;
-    const files = [program, ...[...listed.matchAll(/(\/\S+) \(0x/g)].map(([, path = '']) => path)];
-    for (const path of files) cpSync(path, join(folder, path), { dereference: true });
+    cpSync(program, join(folder, program), { dereference: true });
+    copyLibraries(folder, program);
   }
 }
 
@@ -146,10 +151,10 @@ describe('the Debian package', { skip, concurrency: 1 }, () => {
       encoding: 'utf8',
     });
     writeFileSync(status, needed.replace(/^(?:Pre-)?Depends:.*\n/gm, ''));
-    copyPrograms(root, [join(release, 'tree/node/node_modules', `node-linux-${process.arch}`, 'bin/node')]);
     const began = performance.now();
     const installed = dpkg('--install', deb);
     assert.equal(installed.status, 0, installed.stderr + installed.stdout);
+    copyLibraries(root, join(root, 'usr/lib/svc-gateway/node'));
     t.diagnostic(`installed in ${((performance.now() - began) / 1000).toFixed(1)} s; file ${mebibytes(deb)}`);
     t.diagnostic(`on disk ${mebibytes(join(root, 'usr/lib/svc-gateway'))}`);
     assert.match(installed.stdout, /svc open --data-dir \/var\/lib\/svc/);
