@@ -13,6 +13,7 @@ import {
   type SqlStatement,
   type WriterTiming,
 } from './frames.ts';
+import { InFlight } from './in-flight.ts';
 import type { Link, LinkHandlers } from './link.ts';
 import { type DbAnswer, OpenTransaction } from './open-transaction.ts';
 
@@ -78,7 +79,7 @@ const CONNECTION_IDS = 2 ** 52;
 export class DbClient {
   readonly #open: (handlers: LinkHandlers, connectionId: number, socket?: string) => Link;
   readonly #errorOf: (body: ErrorBody) => Error;
-  readonly #outstanding = new Map<number, Outstanding>();
+  readonly #outstanding = new InFlight<Outstanding>();
   #link: Link | null = null;
   /** Where the shared writer said that the database has its own one. */
   #socket: string | undefined;
@@ -184,7 +185,7 @@ export class DbClient {
 
   /** The number of the transaction's first operation that is under way; 0 when none is. */
   #firstOf(tx: number): number {
-    for (const [id, asked] of this.#outstanding) if (asked.tx === tx) return id;
+    for (const [id, asked] of this.#outstanding.entries()) if (asked.tx === tx) return id;
     return 0;
   }
 
@@ -313,7 +314,7 @@ export class DbClient {
   #again(): void {
     this.#retry = null;
     if (this.#left) this.#connection();
-    else for (const asked of [...this.#outstanding.values()]) this.#send(asked);
+    else for (const asked of this.#outstanding.values()) this.#send(asked);
   }
 
   /** The outcome of what may be stored is unknown; the rest is sent again, first of all the open transaction. */
@@ -321,7 +322,7 @@ export class DbClient {
     this.#left = null;
     const mayBeStored = operation < 0 ? left.lastId : operation;
     this.#rejectAll(({ frame, tx }) => tx === 0 && frame[1] <= mayBeStored && frame[2] !== DbOp.begin, LOST);
-    const waiting = [...this.#outstanding.values()];
+    const waiting = this.#outstanding.values();
     const transaction = this.#tx;
     if (transaction?.state === 'repeating') {
       const mayBeCommitted = commit < 0 ? left.lastId : commit;
@@ -356,7 +357,7 @@ export class DbClient {
     if (this.#link !== link) return;
     if (isSame) {
       transaction.state = 'open';
-      for (const asked of [...this.#outstanding.values()]) if (asked.tx === transaction.number) this.#send(asked);
+      for (const asked of this.#outstanding.values()) if (asked.tx === transaction.number) this.#send(asked);
       return;
     }
     this.#lose(transaction);
@@ -378,7 +379,7 @@ export class DbClient {
   }
 
   #rejectAll(which: (asked: Outstanding) => boolean, body: ErrorBody): void {
-    for (const [id, asked] of [...this.#outstanding]) {
+    for (const [id, asked] of this.#outstanding.entries()) {
       if (!which(asked)) continue;
       this.#outstanding.delete(id);
       asked.reject(new DbError(body));

@@ -180,6 +180,7 @@ class Waiter implements Timed {
   readonly sink: Sink;
   readonly arrivedAt: number;
   readonly deadline: number;
+  place = -1;
   abandon = (): void => {};
   expire = (): void => {};
 

@@ -10,6 +10,7 @@ import {
   type ToolKindValue,
 } from '../../protocol/wire/frames.ts';
 import type { HandlerCaller, HandlerUser } from '../../protocol/wire/handler-caller.ts';
+import { InFlight } from '../../protocol/wire/in-flight.ts';
 import { parseRequest } from './call-request.ts';
 import { CallTrace } from './call-trace.ts';
 import type { Asks } from './context/asks.ts';
@@ -161,7 +162,7 @@ export class Calls {
   readonly #log: AppLog;
   readonly #redactor: Redactor;
   readonly #send: (frame: Frame) => void;
-  readonly #running = new Map<number, HandlerCall>();
+  readonly #running = new InFlight<HandlerCall>();
   /** By the numbers that dispatches name them by. */
   readonly #callers: ShownCaller[] = [];
   #whenIdle: (() => void) | null = null;

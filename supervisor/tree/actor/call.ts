@@ -89,6 +89,7 @@ export class Call implements Timed {
   sentAt = 0;
   /** Number within its thread while it is in flight. */
   id = 0;
+  place = -1;
   /** Its counter, once submitted. */
   meter: Meter | null = null;
   /** What it read, once its thread has reported that. */
@@ -281,6 +282,8 @@ const PAUSE_MS = 10 * SWEEP_MS;
 /** What has a deadline. */
 export interface Timed {
   readonly deadline: number;
+  /** Where `Deadlines` has it; -1 where it is not watched. */
+  place: number;
   /** The deadline has passed, and it is not watched any more. */
   expire(): void;
 }
@@ -288,7 +291,7 @@ export interface Timed {
 /** All calls' deadlines under one timer: a coarse sweep finds the due ones, so that the hot path sets no timers. */
 export class Deadlines {
   readonly #now: () => number;
-  readonly #watched = new Set<Timed>();
+  readonly #watched: Timed[] = [];
   #timer: NodeJS.Timeout | undefined;
   #lastSweep = 0;
   #waited = false;
@@ -299,14 +302,21 @@ export class Deadlines {
   }
 
   add(call: Timed): void {
-    this.#watched.add(call);
+    call.place = this.#watched.push(call) - 1;
     if (this.#timer) return;
     this.#lastSweep = this.#now();
     this.#timer = setInterval(() => this.#sweep(), SWEEP_MS);
   }
 
+  /** Nothing where it is not watched. */
   delete(call: Timed): void {
-    this.#watched.delete(call);
+    const { place } = call;
+    if (place < 0) return;
+    call.place = -1;
+    const last = this.#watched.pop() as Timed;
+    if (last === call) return;
+    this.#watched[place] = last;
+    last.place = place;
   }
 
   #sweep(): void {
@@ -316,12 +326,12 @@ export class Deadlines {
     this.#lastSweep = now;
     if (this.#waited) return;
     // The end of one may settle another, which is passed over then.
-    for (const call of this.#watched) {
-      if (call.deadline > now) continue;
-      this.#watched.delete(call);
+    for (const call of this.#watched.filter(({ deadline }) => deadline <= now)) {
+      if (call.place < 0) continue;
+      this.delete(call);
       call.expire();
     }
-    if (this.#watched.size > 0) return;
+    if (this.#watched.length > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
   }

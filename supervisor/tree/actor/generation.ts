@@ -20,6 +20,7 @@ import {
   type RetireReason,
   ToolKind,
 } from '../../../protocol/wire/frames.ts';
+import { InFlight } from '../../../protocol/wire/in-flight.ts';
 import type { Link, LinkHandlers } from '../../../protocol/wire/link.ts';
 import { monotonicMs, toMonotonic } from '../../../protocol/wire/trace-context.ts';
 import { type Damage, damageIn } from '../../../storage/apps/app-data.ts';
@@ -98,7 +99,7 @@ export class Generation implements LinkHandlers {
   stuck = false;
   stats: ProcessStats | null = null;
   /** The calls that the thread works on, by the number they travel under. */
-  readonly inFlight = new Map<number, Call>();
+  readonly inFlight = new InFlight<Call>();
 
   readonly #events: GenerationEvents;
   readonly #now: () => number;
@@ -498,7 +499,7 @@ export class Generation implements LinkHandlers {
     this.#clear();
     this.#clearProbe();
     this.host.starts.leave(this);
-    const openCalls = [...this.inFlight.values()];
+    const openCalls = this.inFlight.values();
     this.inFlight.clear();
     const link = this.#link;
     this.#link = null;
