@@ -91,6 +91,11 @@ export class Daemon extends TestGateway implements Server {
     await (await this.request('POST', '/svc/_tool/svc_read', body)).text();
   }
 
+  async writeNote(app: string): Promise<void> {
+    const body = JSON.stringify({ app, action: 'put', input: { id: 1, title: 'Milk', body: 'Half a litre' } });
+    await (await this.request('POST', '/svc/_tool/svc_write', body)).text();
+  }
+
   async status(): Promise<SystemStatus> {
     return (await (await this.request('GET', '/svc/_system')).json()) as SystemStatus;
   }

@@ -17,7 +17,7 @@ import { publishScenario } from './publish.ts';
 import { runawayScenario } from './runaway.ts';
 import { scheduleScenario } from './schedule.ts';
 import { sharedFilesScenario } from './shared-files.ts';
-import { coldFireScenario, coldManyScenario, coldScenario, readyScenario } from './start.ts';
+import { coldFireScenario, coldManyScenario, coldScenario, coldWriteScenario, readyScenario } from './start.ts';
 import { startCostScenario } from './start-cost.ts';
 import { turnsScenario } from './turns.ts';
 import { webhooksScenario } from './webhooks.ts';
@@ -38,6 +38,7 @@ export const SCENARIOS: Scenario[] = [
   turnsScenario,
   coldScenario,
   coldManyScenario,
+  coldWriteScenario,
   coldFireScenario,
   readyScenario,
   startCostScenario,

@@ -73,13 +73,14 @@ async function start(
 
 const install = (daemon: TestGateway) => daemon.install(APP, benchApp());
 
-function cpuOf({ pid }: TestGateway): Record<string, number> {
+/** Milliseconds of processor time by process. */
+export function cpuOf({ pid }: TestGateway): Record<string, number> {
   const cpu: Record<string, number> = { supervisor: threadsCpuMs(pid) };
   for (const child of childrenOf(pid)) cpu[child.role] = (cpu[child.role] ?? 0) + threadsCpuMs(child.pid);
   return cpu;
 }
 
-function sum(cpu: Record<string, number>): number {
+export function sum(cpu: Record<string, number>): number {
   return Object.values(cpu).reduce((total, ms) => total + ms, 0);
 }
 
