@@ -205,7 +205,7 @@ export const LIMITS = {
   startsAtOnce: 8, // actors that one host starts at a time; the others wait, and their time to start has not begun
   actorStartMs: 10 * SECOND, // starting an actor, from the order to `ready`
   childStartMs: 15 * SECOND,
-  spareDelayMs: 250, // a host starts its spare thread once no actor has been started for this long
+  spareDelayMs: 50, // after an actor is ready, a host starts its next spare thread: the first answer needs the processor
   drainMs: 10 * SECOND,
   restartIntensity: 5,
   restartWindowMs: 30 * SECOND,

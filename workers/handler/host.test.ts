@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { rmSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, afterEach, before, describe, test } from 'node:test';
+import { eventually } from '../../testing/edges.ts';
 import { type App, FakeSupervisor, failure } from '../../testing/fake-supervisor.ts';
 
 const APP = {
@@ -81,6 +82,23 @@ for (const spare of [false, true]) {
     });
   });
 }
+
+test('an app that takes the spare thread is followed by the next one', {
+  skip: !existsSync('/proc/self/task'),
+}, async () => {
+  const host = await FakeSupervisor.start({ spare: true });
+  try {
+    const threads = () => readdirSync(`/proc/${host.host.pid}/task`).length;
+    for (let apps = 1; apps <= 3; apps++) {
+      const before = threads();
+      await host.app(APP);
+      await eventually(() => threads() > before);
+    }
+  } finally {
+    await host.endApps();
+    await host.close();
+  }
+});
 
 describe('actors', () => {
   before(async () => {

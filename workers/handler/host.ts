@@ -133,8 +133,10 @@ class Host {
     this.#memory.add(actor);
     worker.on('message', (message: FromActor) => {
       if (message.type === 'measured') this.#memory.measured(actor, message.bytes);
-      else if (message.type === 'ready') Object.assign(actor, { ready: true, osThread: message.osThread });
-      else actor.detail = message.detail;
+      else if (message.type === 'ready') {
+        Object.assign(actor, { ready: true, osThread: message.osThread });
+        this.#startSpareSoon();
+      } else actor.detail = message.detail;
     });
     worker.on('error', (error: NodeJS.ErrnoException) => {
       actor.outOfMemory ||= error.code === 'ERR_WORKER_OUT_OF_MEMORY';
@@ -143,6 +145,7 @@ class Host {
     worker.on('exit', () => {
       this.#memory.remove(actor);
       this.#actors.delete(spec.actorId);
+      if (!actor.ready) this.#startSpareSoon();
       this.#link.send([Kind.exited, spec.actorId, actor.exitReason(), actor.detail]);
     });
     actor.tell({ type: 'start', spec });
@@ -161,11 +164,16 @@ class Host {
     const spare = this.#spare;
     this.#spare = null;
     spare?.removeAllListeners();
-    if (this.#bootstrap.spare === false || this.#bootstrap.spare === 'once') return spare;
-    // The next one starts later, because a burst of starts needs the processor.
-    clearTimeout(this.#spareTimer);
-    this.#spareTimer = setTimeout(() => this.#startSpare(), LIMITS.spareDelayMs);
     return spare;
+  }
+
+  #startSpareSoon(): void {
+    const { spare } = this.#bootstrap;
+    if (spare === false || spare === 'once') return;
+    this.#spareTimer ??= setTimeout(() => {
+      this.#spareTimer = undefined;
+      if (this.#spare === null) this.#startSpare();
+    }, LIMITS.spareDelayMs);
   }
 
   #startSpare(): void {
