@@ -105,8 +105,9 @@ export class Member {
     for (let bucket = 0; bucket < this.#buckets.length; bucket++) {
       const { owner, epoch } = this.#buckets[bucket] as Owned;
       const to = wanted[bucket] ?? null;
+      if (to !== this.#name && owner !== this.#name) continue; // it has nothing to do with it
       const isMine = this.#mine.has(bucket);
-      if (to === this.#name ? isMine : owner !== this.#name) continue; // it has it, or has nothing to do with it
+      if (to === this.#name && isMine) continue;
       decision.isMoving = true;
       if (to === this.#name) {
         if (this.#isFree(owner, now)) decision.claim.push({ bucket, epoch });

@@ -44,6 +44,8 @@ export type Outcome = {
 const START_WITHIN = 2000;
 const REST_MS = 10_000;
 const GIVEN_UP_MS = 120_000;
+/** A node decides once about all that it released within so many milliseconds. */
+const ACT_WITHIN = 10;
 /** Events between two questions that go over all nodes. */
 const WHOLE = 200;
 /** Clocks of nodes run at most so much faster or slower than the database's. */
@@ -57,6 +59,7 @@ type SimulatedNode = {
   isLost: boolean;
   cutUntil: number;
   isAsking: boolean;
+  isActing: boolean;
   quiescing: Set<number>;
 };
 
@@ -88,6 +91,7 @@ export class ClusterSimulation {
         isLost: false,
         cutUntil: 0,
         isAsking: false,
+        isActing: false,
         quiescing: new Set(),
       };
     });
@@ -224,7 +228,17 @@ export class ClusterSimulation {
       node.quiescing.delete(bucket);
       if (node.isLost) return;
       if (node.member.released(bucket)) this.#stopServing(node, bucket);
-      this.#act(node);
+      this.#actSoon(node);
+    });
+  }
+
+  /** As `Membership`: what is to be done after several releases is decided once. */
+  #actSoon(node: SimulatedNode): void {
+    if (node.isActing) return;
+    node.isActing = true;
+    this.#at(this.#now + ACT_WITHIN, () => {
+      node.isActing = false;
+      if (!node.isLost) this.#act(node);
     });
   }
 
