@@ -243,6 +243,20 @@ test('an icon that has to wait for the processor is drawn', async () => {
   assert.ok(begun > 1);
 });
 
+test("a drawing asks for nothing that loads Node's HTTP client", async () => {
+  const asked: string[] = [];
+  const names = ['Request', 'Response', 'fetch'];
+  const before = names.map((name) => Object.getOwnPropertyDescriptor(globalThis, name) as PropertyDescriptor);
+  for (const name of names)
+    Object.defineProperty(globalThis, name, { configurable: true, get: () => asked.push(name) });
+  try {
+    await drawing(svg('<rect width="9" height="9"/>'), (draw) => draw(9));
+  } finally {
+    for (const [i, name] of names.entries()) Object.defineProperty(globalThis, name, before[i] as PropertyDescriptor);
+  }
+  assert.deepEqual(asked, []);
+});
+
 test('the memory of a module gets a largest size, and a module without one is refused', () => {
   const head = Buffer.from('\0asm\x01\0\0\0', 'latin1');
   // A custom section, then a memory of at least 300 pages.
