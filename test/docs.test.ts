@@ -6,8 +6,9 @@
  *
  *     sh gateway             `svc serve …`, instead of `npm start` when it comes first: runs from here on, on any free port; what
  *                            it exports holds for the blocks that follow, other lines are run before
- *     sh claude              the same, where this program is installed (scripts/agents)
  *     sh                     run with bash -euo pipefail; commands about the clone itself are checked instead (CLONE_COMMANDS)
+ *     sh claude              the same, where this program is installed (scripts/agents); in its document `svc` is a program too,
+ *                            in the others its commands run in the process of the test
  *     js notes/actions/x.js  written to that path, for the blocks that follow; any language of FILE_LANGUAGES
  *     text, json             shown only
  * A browser checks what the text says about a page, after the block that makes it true (RESULTS). A document about
@@ -37,6 +38,7 @@ type Block = { info: string; text: string; line: number };
 const FILE_LANGUAGES = ['js', 'ts', 'json', 'sql', 'html', 'css'];
 /** Programs that documents talk about. */
 const PROGRAMS = ['claude', 'codex'];
+const HAS_PROGRAMS = RUNS_PROGRAMS && existsSync(PROGRAMS_FOLDER);
 /** A command that asks a gateway, or its address. */
 const USES_GATEWAY = /\bsvc (?!(?:new|test)\b)|127\.0\.0\.1:8787/;
 const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
@@ -70,6 +72,18 @@ function blocksOf(text: string): Block[] {
   }
   assert.equal(open, null, 'a fenced block is not closed');
   return blocks;
+}
+
+/** Whether a block needs a program of another vendor. */
+function isProgram(info: string): boolean {
+  const [language, name] = info.split(' ');
+  return language === 'sh' && name !== undefined && PROGRAMS.includes(name);
+}
+
+function whyMissing(program = ''): string | false {
+  return existsSync(join(PROGRAMS_FOLDER, program))
+    ? false
+    : `${program} is not installed: npm ci --prefix scripts/agents`;
 }
 
 /** The cells of every table row whose first cell is code: `| `a` | b |` → `['`a`', 'b']`. */
@@ -117,7 +131,7 @@ describe('the documents', { concurrency: 2 }, () => {
 function runs({ name, text }: (typeof documents)[number], host: Clone | null): void {
   describe(name, { concurrency: 1 }, () => {
     const blocks = blocksOf(text);
-    const clone = new Clone(host);
+    const clone = new Clone(host, HAS_PROGRAMS && blocks.some(({ info }) => isProgram(info)));
     const [first] = blocks.filter(({ info }) => info === 'sh' || info === 'sh gateway');
     let model: ModelStub | undefined;
     before(async () => {
@@ -136,18 +150,14 @@ function runs({ name, text }: (typeof documents)[number], host: Clone | null): v
       const [language = '', path, ...rest] = info.split(' ');
       if (info === 'text') continue;
       if (info === 'json') continue;
-      const isProgram = language === 'sh' && path !== undefined && PROGRAMS.includes(path);
-      if (isProgram && !RUNS_PROGRAMS) continue;
-      const skip =
-        isProgram && !existsSync(join(PROGRAMS_FOLDER, path))
-          ? `${path} is not installed: npm ci --prefix scripts/agents`
-          : false;
+      if (isProgram(info) && !RUNS_PROGRAMS) continue;
+      const skip = isProgram(info) && whyMissing(path);
       test(`line ${line}: ${info}`, { skip }, async () => {
         if (info === 'sh gateway') {
           await clone.serve(content);
           return;
         }
-        if (info === 'sh' || isProgram) {
+        if (info === 'sh' || isProgram(info)) {
           await clone.run(content);
           return;
         }

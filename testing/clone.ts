@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -17,10 +17,7 @@ const ADDRESS = '127.0.0.1:8787';
 /** That of `npm start`. */
 const DATA_DIR = '.svc';
 export const MODEL_ADDRESS = '127.0.0.1:11434';
-/**
- * Documents run programs of other vendors, unless this run of the tests leaves them out (scripts/parts.mjs). Where these programs
- * run, `svc` is a program too; otherwise its commands run in the process of the test.
- */
+/** Documents run programs of other vendors, unless this run of the tests leaves them out (scripts/parts.mjs). */
 export const RUNS_PROGRAMS: boolean = !process.env.SVC_TEST_LEAVE_OUT?.split(',').includes('agents');
 const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 
@@ -68,8 +65,11 @@ export class Clone {
     });
   }
 
-  /** Its commands use the gateway of `host`, if there is one. */
-  constructor(host: Clone | null = null) {
+  /**
+   * Its commands use the gateway of `host`, if there is one. `svc` runs in the process of the test, or is a program, as where other
+   * programs run it.
+   */
+  constructor(host: Clone | null = null, isProgram = false) {
     this.#host = host;
     if (host) symlinkSync(join(host.folder, DATA_DIR), join(this.folder, DATA_DIR));
     symlinkSync(join(root, 'bin'), join(this.folder, 'bin'));
@@ -83,7 +83,6 @@ export class Clone {
     symlinkSync(root, join(this.folder, 'node_modules', packageJson.name));
     const commands = join(this.folder, '.commands');
     mkdirSync(commands);
-    const isProgram = RUNS_PROGRAMS && existsSync(PROGRAMS_FOLDER);
     writeFileSync(join(commands, 'svc'), isProgram ? EXECUTABLE : COMMAND_SCRIPT, { mode: 0o755 });
     // The daemon's sockets are in the folder too, and are removed with it.
     this.#env = {
