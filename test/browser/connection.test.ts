@@ -127,7 +127,7 @@ function connections(gateway: TestGateway): void {
   async function open(): Promise<Page> {
     const window = await context.newPage();
     const following = window.waitForResponse(/_changes/);
-    const { address } = await signBrowserIn(context, gateway, NOTES);
+    const { address } = await signBrowserIn(window, gateway, NOTES);
     await window.goto(address);
     await following;
     await window.evaluate(FOLLOW);

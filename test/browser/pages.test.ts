@@ -79,9 +79,9 @@ describe('in a browser', { skip: withoutChromium() }, () => {
 
   /** Signs in for the first page of an app alone: another session would take this one from the pages that are open. */
   async function open(app: string): Promise<Page> {
-    const address = addresses.get(app) ?? (await signBrowserIn(context, gateway, { app })).address;
-    addresses.set(app, address);
     const page = await context.newPage();
+    const address = addresses.get(app) ?? (await signBrowserIn(page, gateway, { app })).address;
+    addresses.set(app, address);
     await page.goto(address);
     return page;
   }

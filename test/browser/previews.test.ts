@@ -267,7 +267,7 @@ function errors(gateway: TestGateway): void {
     context.setDefaultTimeout(PATIENCE_MS);
     page = await context.newPage();
     const stream = page.waitForResponse(/_changes/);
-    const { address } = await signBrowserIn(context, gateway, FAULTY);
+    const { address } = await signBrowserIn(page, gateway, FAULTY);
     await page.goto(address);
     await page.getByRole('heading', { name: 'Faulty' }).waitFor();
     await stream;

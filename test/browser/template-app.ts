@@ -47,11 +47,10 @@ export class TemplateApp {
 
   /** A window on the app, signed in. `path` is one at its origin, such as `?theme=dark`. */
   async window(path = `svc/${this.id}/`): Promise<Page> {
-    if (this.#context === undefined) {
-      this.#context = await this.#openContext();
-      await this.signIn();
-    }
+    const isFirst = this.#context === undefined;
+    this.#context ??= await this.#openContext();
     const page = await this.#context.newPage();
+    if (isFirst) await this.#signIn(page);
     await page.goto(`${originOf(this.gateway, { app: this.id })}/${path}`);
     return page;
   }
@@ -61,8 +60,8 @@ export class TemplateApp {
     const { origin } = await joinAs(this.gateway, name, { grants: [{ app: this.id, role }] });
     const context = await this.#openContext();
     this.#ofPeople.push(context);
-    const { address } = await signBrowserIn(context, this.gateway, { app: this.id }, origin);
     const page = await context.newPage();
+    const { address } = await signBrowserIn(page, this.gateway, { app: this.id }, origin);
     await page.goto(address);
     return page;
   }
@@ -74,8 +73,14 @@ export class TemplateApp {
 
   /** Gives its windows a new session, as a sign-in at the console does. */
   async signIn(): Promise<void> {
-    if (this.#context === undefined) return;
-    this.#console = (await signBrowserIn(this.#context, this.gateway, { app: this.id })).console;
+    const page = await this.#context?.newPage();
+    if (page === undefined) return;
+    await this.#signIn(page);
+    await page.close();
+  }
+
+  async #signIn(page: Page): Promise<void> {
+    this.#console = (await signBrowserIn(page, this.gateway, { app: this.id })).console;
   }
 
   /** Ends the session, like a sign-out at the console. */
