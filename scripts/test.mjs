@@ -12,6 +12,7 @@ import { inspect } from 'node:util';
 import { buildTests } from './tests/build.mjs';
 import { Progress } from './tests/progress.mjs';
 import { PARTS, select } from './tests/selection.mjs';
+import { temporaryFolder } from './tests/temporary.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const recorded = join(root, 'scripts/tests/seconds.json');
@@ -43,6 +44,7 @@ const all = folders
 
 mkdirSync(join(root, 'dist-tests'), { recursive: true });
 const builds = mkdtempSync(join(root, 'dist-tests/run-'));
+process.env.TMPDIR = temporaryFolder();
 const notes = mkdtempSync(join(tmpdir(), 'svc-test-run-'));
 process.on('exit', () => {
   for (const folder of [builds, notes]) rmSync(folder, { recursive: true, force: true });
