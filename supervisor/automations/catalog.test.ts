@@ -86,8 +86,10 @@ test('the address of a webhook stays that of an app that another node has', asyn
   await catalog.serve(registry.ids());
   catalog.release('todos');
   assert.deepEqual([catalog.bySlug(SLUG), catalog.holderOf(SLUG), refs(catalog)], [undefined, 'todos', []]);
+  assert.deepEqual(catalog.slugsOf('todos'), [SLUG], 'an upload that ends now leaves the app its address');
   await catalog.serve(['todos']);
   assert.equal(catalog.bySlug(SLUG)?.ref, 'todos/a');
+  assert.deepEqual(catalog.slugsOf('todos'), [SLUG]);
   catalog.forget('todos');
   assert.equal(catalog.holderOf(SLUG), undefined);
 });

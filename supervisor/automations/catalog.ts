@@ -125,9 +125,10 @@ export class AutomationCatalog {
     return this.#bySlug.get(slug)?.[0];
   }
 
-  /** The slugs of an app's webhooks. */
+  /** The slugs of an app's webhooks, also once it was released: a change that ends after that must not give them up. */
   slugsOf(app: string): string[] {
-    return this.list(app).flatMap(({ manifest }) => provisionedWebhook(manifest)?.id ?? []);
+    const released = [...this.#moved].flatMap(([slug, holder]) => (holder === app ? slug : []));
+    return [...this.list(app).flatMap(({ manifest }) => provisionedWebhook(manifest)?.id ?? []), ...released];
   }
 
   /** The app whose webhook has this slug, if another node has it now, too. */
