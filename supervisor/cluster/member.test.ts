@@ -114,6 +114,39 @@ test('a node that ends gives what no other node takes to nobody', () => {
   assert.deepEqual(member.decide(1010).give, [{ bucket: 0, epoch: 1, to: null }]);
 });
 
+test('a bucket that is being handed over is not called back when the others have moved', () => {
+  const nodes = ['one', 'two', 'three'].map((name) => nodeRow(name));
+  const buckets = Array.from({ length: 300 }, (_, bucket) => ({ owner: bucket < 150 ? 'one' : 'two', epoch: 1 }));
+  /** What the first node releases for the third one, of which `late` is the last that is quiet. */
+  const lateOf = (late: number) => {
+    const member = new Member('one');
+    member.joined(0);
+    const before = buckets.map(({ owner }) => ({ owner: owner === 'one' ? null : owner, epoch: 0 }));
+    member.looked(look(nodes.slice(0, 2), before), 5, 10);
+    const mine = Array.from({ length: 150 }, (_, bucket) => ({ bucket, epoch: 1 }));
+    member.claimed(mine, member.decide(10), 20);
+    member.looked(look(nodes, [...buckets]), 30, 40);
+    const { release } = member.decide(40);
+    for (const bucket of release) if (bucket !== release[late]) member.released(bucket);
+    const decision = member.decide(50);
+    member.gave(
+      decision.give.map(({ bucket }) => ({ bucket, epoch: 2 })),
+      decision,
+      60,
+    );
+    const last = release[late] as number;
+    member.released(last);
+    const { claim, give } = member.decide(70);
+    return { claim, give, last, count: release.length };
+  };
+  const { count } = lateOf(0);
+  assert.ok(count > 10, String(count));
+  for (let late = 0; late < count; late++) {
+    const { claim, give, last } = lateOf(late);
+    assert.deepEqual([claim, give], [[], [{ bucket: last, epoch: 1, to: 'three' }]]);
+  }
+});
+
 test('buckets of a node without a lease are claimed when no renewal was seen for a whole lease', () => {
   const member = new Member('one');
   member.joined(0);

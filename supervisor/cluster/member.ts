@@ -27,6 +27,8 @@ export class Member {
   /** When the last change of owners that this node asked for was answered: a look that was sent earlier may not show it. */
   #changedAt = Number.NEGATIVE_INFINITY;
   readonly #mine = new Map<number, number>();
+  /** Where each bucket goes that is being handed over: what changes meanwhile does not call it back. */
+  readonly #leaving = new Map<number, string | null>();
   /** Grows with each end of a lease: what was asked before does not count after it. */
   #term = 0;
   #placed: { key: string; owners: readonly (string | null)[] } = { key: '', owners: [] };
@@ -112,6 +114,7 @@ export class Member {
       if (to === this.#name) {
         if (this.#isFree(owner, now)) decision.claim.push({ bucket, epoch });
       } else if (decision.release.length + decision.give.length < LIMITS.bucketsMoved) {
+        this.#leaving.set(bucket, to);
         if (isMine) decision.release.push(bucket);
         else decision.give.push({ bucket, epoch, to });
       }
@@ -151,14 +154,12 @@ export class Member {
     if (able.length === 0 && !this.leaving) able.push(this.#name);
     // The sum tells whether an owner changed.
     const key = JSON.stringify([this.known, able]);
-    if (this.#placed.key !== key)
-      this.#placed = {
-        key,
-        owners: place(
-          this.#buckets.map(({ owner }) => owner),
-          able,
-        ),
-      };
+    if (this.#placed.key !== key) {
+      for (const bucket of this.#leaving.keys())
+        if (this.ownerOf(bucket).owner !== this.#name) this.#leaving.delete(bucket);
+      const owners = this.#buckets.map(({ owner }, bucket) => this.#leaving.get(bucket) ?? owner);
+      this.#placed = { key, owners: place(owners, able) };
+    }
     return this.#placed.owners;
   }
 
