@@ -112,7 +112,8 @@ export const LIMITS = {
   nodeCallBytes: 72 * MiB, // what a node asks another one for itself: as much as a frame
   nodeCallMs: 6 * SECOND, // until it is answered: longer than a write waits for the database of the cluster
   nodePartMs: 10 * SECOND, // until a node has answered what all nodes are asked
-  nodesWholeMs: 6 * SECOND, // that nodes are asked again while a bucket moves: longer than a take-over
+  nodesWholeMs: 6 * SECOND, // that nodes are asked again of which one cannot be reached: longer than a take-over
+  nodesMovingMs: 20 * SECOND, // the same while a bucket moves: longer than what is under way in it may take, and the next node
   nodesAgainMs: 100, // between two such times
 
   toolTimeoutMs: 600 * SECOND,
@@ -600,7 +601,7 @@ export const LIMITS = {
   nodeClockMs: 1 * SECOND, // a node's clock that is further from the database's is told
   beginAnswerMs: 1 * MINUTE, // one answer of the database while a node brings its apps into it: the commit waits for all of them
   beginProgressMs: 5 * SECOND, // how often the log says how far it is
-  bucketGraceMs: 200, // after a node takes no more requests for a bucket, until it begins to end what goes on in it
+  bucketGraceMs: 1 * SECOND, // a node keeps a bucket that it was asked for, until the stream is there that was announced
   bucketsMoved: 256, // that a node hands over at once
   identityChanges: 20_000, // of people and their rights that their owner remembers; who missed more reads all of them again
   identityChangesAtOnce: 2000, // in one answer

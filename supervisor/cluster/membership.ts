@@ -256,6 +256,7 @@ export class Membership extends EventEmitter<Events> {
     this.#expiry = setTimeout(() => {
       if (this.#member.holds(now())) return this.#expireLater();
       this.#isJoined = false;
+      this.#warn('The lease of this node ended before the database had renewed it; it serves nothing until it does.');
       this.#lose(this.#member.end());
     }, this.#member.leaseUntil - now());
   }

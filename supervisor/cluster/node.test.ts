@@ -2,35 +2,47 @@ import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { test } from 'node:test';
-import { BUCKETS } from '../../protocol/buckets.ts';
+import { type TestContext, test } from 'node:test';
+import { BUCKETS, bucketOf } from '../../protocol/buckets.ts';
 import { Database } from '../../storage/cluster/database.ts';
 import { Layout } from '../../storage/layout.ts';
 import type { Subject } from '../../storage/shared-files/subjects.ts';
+import { otherNode } from '../../testing/cluster.ts';
 import { QUIET, SECRET, signal } from '../../testing/cluster-nodes.ts';
 import { database, whyNoPostgres } from '../../testing/postgres.ts';
 import { eventually, LIMIT_MS } from '../../testing/waiting.ts';
+import type { Automations } from '../automations/automations.ts';
+import type { Exchange } from '../edge/edge.ts';
+import { openEdge } from '../edge/open-edge.ts';
 import { ClusterNode } from './node.ts';
 
 const skip = whyNoPostgres() ?? false;
+
+/** A node that ends with the test. */
+async function nodeOn(t: TestContext, url: string): Promise<ClusterNode> {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-test-'));
+  const layout = new Layout(folder);
+  mkdirSync(dirname(layout.node), { recursive: true });
+  const settings = { urls: [url], node: 'one', address: 'http://127.0.0.1:1', secret: SECRET, s3: null };
+  const node = await ClusterNode.open({ settings, version: '0.0.1', layout, places: null, log: QUIET });
+  t.after(async () => {
+    await node.stop(0);
+    await node.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  return node;
+}
 
 test('a node that gets a bucket again before it has let go of it serves and writes it after that', {
   skip,
 }, async (t) => {
   const url = await database();
-  const folder = mkdtempSync(join(tmpdir(), 'svc-test-'));
-  const layout = new Layout(folder);
-  mkdirSync(dirname(layout.node), { recursive: true });
   const db = new Database([url]);
-  const settings = { urls: [url], node: 'one', address: 'http://127.0.0.1:1', secret: SECRET, s3: null };
-  const node = await ClusterNode.open({ settings, version: '0.0.1', layout, places: null, log: QUIET });
   let isOver = false;
-  t.after(async () => {
+  t.after(() => db.close());
+  const node = await nodeOn(t, url);
+  t.after(() => {
     isOver = true;
-    await node.stop(0);
-    await node.close();
-    await db.close();
-    rmSync(folder, { recursive: true, force: true });
   });
   const served: number[] = [];
   const released = signal();
@@ -78,4 +90,38 @@ test('a node that gets a bucket again before it has let go of it serves and writ
   assert.ok(await eventually(LIMIT_MS, isServed), `${writable.size} buckets may be written`);
   assert.equal(early.length, 0);
   await node.store(notes);
+});
+
+test('a node that drains ends nothing of a bucket before what it was asked about that is answered', {
+  skip,
+}, async (t) => {
+  const url = await database();
+  const other = otherNode(url, 'two');
+  t.after(() => other.end());
+  const node = await nodeOn(t, url);
+  const released = new Set<number>();
+  await node.begin({
+    serve: async () => {},
+    release: async (bucket) => void released.add(bucket),
+    learn: async () => {},
+    knows: () => true,
+    own: async () => {},
+  });
+  const held: Exchange[] = [];
+  const handler = node.handler({} as Automations, (exchange) => void held.push(exchange));
+  const { edge } = openEdge('node', { handler, onFault: (error) => t.diagnostic(String(error)) });
+  const port = await edge.listen('127.0.0.1', 0);
+  t.after(() => edge.close());
+  // Buckets are given in their order.
+  const app = Array.from({ length: 1000 }, (_, i) => `app-${i}`).find((id) => bucketOf(id) < 20) as string;
+  const answer = fetch(`http://127.0.0.1:${port}/svc/_apps/${app}/settings`);
+  assert.ok(await eventually(LIMIT_MS, () => held.length === 1));
+  await other.membership.start();
+  node.draining = true;
+  const bucket = bucketOf(app);
+  assert.ok(await eventually(LIMIT_MS, () => released.size > 100));
+  assert.equal(released.has(bucket), false);
+  held[0]?.send(200, {}, 'done');
+  assert.equal(await (await answer).text(), 'done');
+  assert.ok(await eventually(LIMIT_MS, () => released.has(bucket)));
 });

@@ -74,8 +74,8 @@ export type StoredBucket = {
 export type Serving = {
   /** Begins to serve a bucket, whose files are in their places. */
   serve(bucket: number, stored: StoredBucket): Promise<void>;
-  /** Ends what goes on in a bucket, which takes its time to end, or where it `isLost` ends at once and is not stored: another node may have it. */
-  release(bucket: number, isLost: boolean): Promise<void>;
+  /** Ends what goes on in a bucket within `drainMs`. Where it `isLost` nothing is stored: another node may have it. */
+  release(bucket: number, drainMs: number, isLost: boolean): Promise<void>;
   /** As `Tree.own`. */
   own(buckets: OwnedBucket[]): Promise<void>;
   /** Takes what the cluster has of apps in the buckets of other nodes, also that they were removed. */
@@ -157,7 +157,7 @@ export class ClusterNode {
       places,
       storing: (files) => this.#storing(files),
       before: () => this.#identity?.check(),
-      absence: () => this.#absence,
+      absence: (bucket) => this.#absenceIn(bucket),
       next: (exchange) => this.#next(exchange),
       nodes: () => this.#addresses,
       locate: (...asked) => this.#locate(...asked),
@@ -349,12 +349,13 @@ export class ClusterNode {
     await this.#database.close();
   }
 
-  /** Why this node has nothing now; null while it has a lease. */
-  get #absence(): SvcError | null {
+  /** Why this node knows nothing of a bucket now; null while it has a lease. */
+  #absenceIn(bucket: number): SvcError | null {
     const { leaseMs, databaseFault } = this.#membership;
     if (leaseMs > 0) return null;
-    // Others take what it had.
-    if (this.#stopped !== null) return movedError();
+    // Whom it gave the bucket to is known, and not who takes what it still had.
+    if (this.#stopped !== null && databaseFault === null)
+      return this.#membership.ownerOf(bucket).owner === this.#options.settings.node ? movedError() : null;
     const why =
       databaseFault === null ? 'This node is not in the cluster' : 'The database of the cluster does not answer';
     return unavailable(`${why}, so this node serves nothing now; try again in a moment.`);
@@ -413,7 +414,13 @@ export class ClusterNode {
     if (bucket === IDENTITY_BUCKET) this.#identity?.follow();
     return this.#inTurn(bucket, async () => {
       this.#served.delete(bucket);
-      const releasing = async () => this.#serving?.release(bucket, !this.#writable.has(bucket));
+      const until = performance.now() + LIMITS.drainMs;
+      // Runs and calls that end meanwhile would refuse the requests that were taken before.
+      if (this.#writable.has(bucket)) await withinMs(LIMITS.drainMs, this.#owners.underWay.ended(bucket));
+      const releasing = async () => {
+        const isLost = !this.#writable.has(bucket);
+        await this.#serving?.release(bucket, isLost ? 0 : Math.max(0, until - performance.now()), isLost);
+      };
       // What still runs would go on with the files of now when the bucket comes again.
       await this.#persist(() => !this.#isClosed, releasing, 'What is in a bucket of the cluster cannot be let go of.');
       await this.#disown(bucket);

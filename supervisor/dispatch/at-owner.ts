@@ -5,9 +5,9 @@ export type WorkForApp<G, A> = (app: string, given: G, signal?: AbortSignal) => 
 
 /**
  * `repeats`: it may be done twice, so that it is asked for again when a node went away. `ms` is how long one node may take; null where
- * `signal` ends it.
+ * `signal` ends it. `follows`: it waits for a change, so that an app that moves does not wait for its end.
  */
-export type AtOwnerOptions = { repeats: boolean; ms?: number | null };
+export type AtOwnerOptions = { repeats: boolean; ms?: number | null; follows?: boolean };
 
 /**
  * The same work, done at the node that has the app. What is given and answered is JSON. Rejects with what the work rejects with, with

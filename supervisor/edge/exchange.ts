@@ -131,6 +131,7 @@ export abstract class BaseExchange {
   routeKind = 0;
   caller: Asker | null = null;
   beforeAnswer: (() => Promise<void>) | null = null;
+  onceAnswered: (() => void) | null = null;
   span: Span | null = null;
   protected readonly edge: EdgeState;
   /** True once `send` or `stream` was called. */
@@ -412,6 +413,7 @@ export abstract class BaseExchange {
     this.#collected = null;
     if (this.meter !== null) this.meter.answered(this.routeKind, status, performance.now() - this.begunAt);
     if (this.span !== null) endOfAnswer(this.span, status);
+    if (this.onceAnswered !== null) this.onceAnswered();
   }
 
   /** Has the connection end with the answer to this request. */

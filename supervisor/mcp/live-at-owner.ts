@@ -23,7 +23,7 @@ export class LiveAtOwner implements Pick<LiveQueries, 'follow'> {
 
   constructor(live: LiveQueries, apps: Scopes, atOwner: AtOwner) {
     const ms = LIMITS.liveNextMs + LIMITS.nodeCallMs;
-    this.#next = atOwner('live-query', { repeats: true, ms }, (app, asked, signal) =>
+    this.#next = atOwner('live-query', { repeats: true, follows: true, ms }, (app, asked, signal) =>
       nextState(live, apps.of(app), asked, signal),
     );
   }

@@ -2,11 +2,9 @@
  * The phases of a start in which a gateway with `cluster` in its configuration becomes a node, and joins. Without it nothing of a cluster
  * is loaded.
  */
-import { setTimeout as wait } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { runtimeOfBucket } from '../../protocol/buckets.ts';
 import { isOwnDatabase } from '../../protocol/ids.ts';
-import { LIMITS } from '../../protocol/limits.ts';
 import type { ListedApp } from '../../storage/cluster/app-directory.ts';
 import { readNodeRecord } from '../../storage/cluster/node-record.ts';
 import { inParallel } from '../../storage/files/atomic-file.ts';
@@ -130,7 +128,7 @@ export async function joinCluster(
       await hosted.serve(moved);
       await deployments.claims.takeOver(moved.apps, webhooks);
     },
-    release: async (bucket, isLost) => {
+    release: async (bucket, drainMs, isLost) => {
       // Nothing waits for rows that are another node's.
       if (isLost) runtime.release(bucket);
       const { apps, workspaces } = served.get(bucket) ?? { apps: [], workspaces: [] };
@@ -139,11 +137,7 @@ export async function joinCluster(
         apps: [...new Set([...apps, ...cluster.apps.takePut(bucket)])],
         workspaces: [...new Set([...workspaces, ...parts])],
       };
-      if (moved.apps.length + moved.workspaces.length > 0) {
-        // Requests that were taken before have reached their apps then: later ones wait elsewhere, and these would be refused.
-        if (!isLost) await wait(LIMITS.bucketGraceMs);
-        await hosted.release(moved, isLost ? 0 : LIMITS.drainMs, isLost);
-      }
+      if (moved.apps.length + moved.workspaces.length > 0) await hosted.release(moved, drainMs, isLost);
       runtime.release(bucket);
       served.delete(bucket);
     },

@@ -45,22 +45,29 @@ export class AllNodes {
    * answer.
    */
   async ask(question: Question): Promise<NodeAnswer[]> {
+    const done = this.#options.client.begin();
+    return await this.#ask(question).finally(done);
+  }
+
+  async #ask(question: Question): Promise<NodeAnswer[]> {
     const { exchange } = question;
     const client = exchange.remoteAddress;
-    const until = performance.now() + LIMITS.nodesWholeMs;
+    const begunAt = performance.now();
     for (;;) {
-      const answers = await this.#once(question, client);
+      const { answers, isOfAll } = await this.#once(question, client);
       const refusal = answers.find(({ status }) => status >= 300);
       if (refusal === undefined && areWhole(answers)) return answers;
       for (const { stream } of answers) stream?.destroy();
-      const isOver = exchange.aborted || performance.now() >= until;
+      const ms = isOfAll ? LIMITS.nodesMovingMs : LIMITS.nodesWholeMs;
+      const isOver = exchange.aborted || performance.now() >= begunAt + ms;
       if (refusal !== undefined && (refusal.status !== 503 || isOver)) return [refusal];
       if (isOver) throw notWhole();
       await wait(LIMITS.nodesAgainMs);
     }
   }
 
-  async #once({ exchange, method, query, body }: Question, client: string): Promise<NodeAnswer[]> {
+  /** `isOfAll`: each node answered. */
+  async #once({ exchange, method, query, body }: Question, client: string) {
     const { nodes, proofs } = this.#options;
     const { path } = exchange;
     const header = (name: string) => exchange.header(name);
@@ -81,7 +88,9 @@ export class AllNodes {
         return null;
       }
     });
-    return (await Promise.all(asked)).filter((answer) => answer !== null);
+    const all = await Promise.all(asked);
+    const answers = all.filter((answer) => answer !== null);
+    return { answers, isOfAll: answers.length === all.length };
   }
 }
 

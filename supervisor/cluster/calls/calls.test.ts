@@ -468,6 +468,54 @@ for (const edges of PAIRS) {
       assert.equal((await streamed).body.toString(), `left ${stream.body}`);
     });
 
+    test('a node keeps a bucket until all that it took for it is answered, or nobody waits for that', async (t) => {
+      const held: Exchange[] = [];
+      const taken = async (count: number) => assert.ok(await eventually(LIMIT_MS, () => held.length === count, 1));
+      const { asked, owner } = await pair(t, edges, (exchange) => void held.push(exchange));
+      const { underWay } = owner.owners;
+      let isEnded = false;
+      const keeps = () => assert.equal(isEnded, false, 'it keeps what it took');
+      const sent = [call(asked), call(owner)];
+      await taken(2);
+      const streamed = open(asked.port, {}).end();
+      await taken(3);
+      const left = open(owner.port, {}).end();
+      left.on('error', () => {});
+      await taken(4);
+      const ended = underWay.ended(BUCKET).then(() => {
+        isEnded = true;
+      });
+      // It takes nothing more for the bucket.
+      owner.known.clear();
+      for (const exchange of held.slice(0, 2)) exchange.send(200, {}, 'whole');
+      for (const answer of sent) assert.equal((await answer).body.toString(), 'whole');
+      keeps();
+      left.destroy();
+      await eventually(LIMIT_MS, () => held[3]?.aborted === true, 1);
+      keeps();
+      // A stream may last for ever.
+      const stream = (held[2] as Exchange).stream(200, {});
+      stream.write('begins');
+      await inTime(ended, 'the end of what was under way');
+      assert.equal((await begun(streamed)).statusCode, 200);
+      stream.end();
+      await underWay.ended(BUCKET);
+    });
+
+    test('a node keeps a bucket for a moment for the stream that was announced to it', async (t) => {
+      const { asked, owner } = await pair(t, edges, uploads);
+      const { underWay } = owner.owners;
+      let isEnded = false;
+      const body = 'x'.repeat(2 * LIMITS.forwardedPieceBytes);
+      assert.equal((await call(asked, { method: 'PUT', body })).status, 201);
+      const ended = underWay.ended(BUCKET).then(() => {
+        isEnded = true;
+      });
+      await settled(() => owner.served);
+      assert.equal(isEnded, false);
+      await inTime(ended, 'the end of the moment');
+    });
+
     test('a node that may have lost a bucket since it knew of it does not answer', async (t) => {
       const { asked, owner } = await pair(t, edges, () => assert.fail('It may be no owner.'));
       tell([asked], owner, 7);

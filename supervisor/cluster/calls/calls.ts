@@ -41,8 +41,8 @@ export type CallsOptions = {
   log: Logger;
   /** Runs before each request. */
   before?: () => void;
-  /** Why the node does not know at this moment what happens to buckets, so that nothing waits for one; null where it does. */
-  absence?: () => SvcError | null;
+  /** Why the node does not know at this moment what happens to a bucket, so that nothing waits for it; null where it does. */
+  absence?: (bucket: number) => SvcError | null;
   /** What a request that is answered here waits for, given the app whose page sends it; null for nothing. */
   known?: (exchange: Exchange, page: string | null, bucket: number | null) => Promise<void> | null;
 };
@@ -71,8 +71,8 @@ export class Calls {
   readonly #nodes = new NodeClient();
   readonly #finder: Finder;
   readonly #gathering: Gathering;
-  /** Until when requests wait for a node that serves what they are about. */
-  readonly #patience = new WeakMap<Exchange, number>();
+  /** Since when requests wait for a node that serves what they are about. */
+  readonly #waitsSince = new WeakMap<Exchange, number>();
   /**
    * Requests for other nodes since the start, each time that one was sent: what was answered, was refused because the other node is
    * not the owner, or was lost with that node. Those that were not sent have no owner that is known.
@@ -120,9 +120,18 @@ export class Calls {
   };
 
   #bring(exchange: Exchange, bucket: number | null, files: FilesOf | null, body: Buffer | null): void {
-    const { owners } = this.#options;
-    if (bucket === null || owners.isOwn(bucket)) this.#answer(exchange, bucket, files);
+    if (bucket === null || this.#enter(exchange, bucket)) this.#answer(exchange, bucket, files);
     else if (this.#isOurs(exchange)) this.#read(exchange, bucket, files, body);
+  }
+
+  /** Whether the bucket is this node's, which then keeps it until the answer begins. */
+  #enter(exchange: Exchange, bucket: number): boolean {
+    const { owners } = this.#options;
+    if (!owners.isOwn(bucket)) return false;
+    const done = owners.underWay.begin(bucket);
+    exchange.onceAnswered = done;
+    exchange.onAbort(done);
+    return true;
   }
 
   /** Whether the client asked for this gateway, which the node that answers takes on trust. Else it refuses. */
@@ -152,10 +161,9 @@ export class Calls {
   }
 
   #bringFound(call: Omit<Call, 'bucket'>, app: string | null): void {
-    const { owners } = this.#options;
     const { exchange } = call;
     const bucket = app === null ? null : bucketOf(app);
-    if (bucket === null || owners.isOwn(bucket)) this.#answer(exchange, bucket, null);
+    if (bucket === null || this.#enter(exchange, bucket)) this.#answer(exchange, bucket, null);
     else this.#send({ ...call, bucket });
   }
 
@@ -203,10 +211,13 @@ export class Calls {
     }
     const owner = owners.of(bucket);
     // Where the sender knows a later epoch, this node may have lost the bucket meanwhile.
-    if (owner === undefined || !owners.isOwn(bucket) || owner.epoch < epoch) {
+    if (owner === undefined || owner.epoch < epoch || !this.#enter(exchange, bucket)) {
       this.#deny(exchange, proof, owner);
-    } else if (exchange.method === 'OPTIONS') exchange.send(204, {}, '');
-    else {
+    } else if (exchange.method === 'OPTIONS') {
+      // The request that it announces is on its way, and cannot be sent twice.
+      setTimeout(owners.underWay.begin(bucket), LIMITS.bucketGraceMs).unref();
+      exchange.send(204, {}, '');
+    } else {
       exchange.clientAddress = client;
       this.#buckets.find(
         exchange,
@@ -309,7 +320,8 @@ export class Calls {
     // A stream goes to this node like to any other: here it could not be read again.
     if (owner === undefined || (owners.isHere(owner) && !isStream(body))) {
       if (owner === undefined) this.sent.ownerless++;
-      this.#wait(call, owner === undefined ? unavailable('No node has this data now.') : movedError());
+      if (owner === undefined) this.#wait(call, unavailable('No node has this data now.'), LIMITS.nodesWholeMs);
+      else this.#wait(call, movedError(), LIMITS.nodesMovingMs);
       return;
     }
     const { address, epoch } = owner;
@@ -329,28 +341,29 @@ export class Calls {
         const heard = this.#hear(bucket, proof, said);
         if (heard === 'nothing') this.#refuse(exchange, movedError());
         else if (heard === 'news' && !isSecond && !isStream(body)) this.#send({ ...call, isSecond: true });
-        else this.#wait(call, movedError());
+        else this.#wait(call, movedError(), LIMITS.nodesMovingMs);
       },
       onLost: (wasSent) => {
         this.sent.lost++;
         if (wasSent) this.#refuse(exchange, lost(exchange, true));
-        else this.#wait(call, lost(exchange, false));
+        else this.#wait(call, lost(exchange, false), LIMITS.nodesWholeMs);
       },
     });
   }
 
   /**
-   * Brings a request of which nothing was done again a little later, to the node that has the data then. After
-   * `LIMITS.nodesWholeMs` it is refused, a stream at once, as it cannot be sent twice, and all at a node that is not in the cluster.
+   * Brings a request of which nothing was done again a little later, to the node that has the data then. Where it has waited for `ms` it
+   * is refused, a stream at once, as it cannot be sent twice, and all at a node that is not in the cluster.
    */
-  #wait({ exchange, bucket, files, body }: Call, error: SvcError): void {
+  #wait({ exchange, bucket, files, body }: Call, error: SvcError, ms: number): void {
     const now = performance.now();
-    const until = this.#patience.get(exchange) ?? now + LIMITS.nodesWholeMs;
-    if (isStream(body) || now >= until || this.#absence !== null) {
-      this.#refuse(exchange, this.#absence ?? error);
+    const since = this.#waitsSince.get(exchange) ?? now;
+    const absence = this.#absenceIn(bucket);
+    if (isStream(body) || now >= since + ms || absence !== null) {
+      this.#refuse(exchange, absence ?? error);
       return;
     }
-    this.#patience.set(exchange, until);
+    this.#waitsSince.set(exchange, since);
     const done = this.#nodes.begin();
     setTimeout(() => {
       if (!exchange.aborted) this.#bring(exchange, bucket, files, body);
@@ -371,7 +384,7 @@ export class Calls {
     const { exchange, bucket, body } = call;
     const { owners } = this.#options;
     let error = movedError();
-    for (const until = performance.now() + LIMITS.nodesWholeMs; performance.now() < until && !exchange.aborted; ) {
+    for (const until = performance.now() + LIMITS.nodesMovingMs; performance.now() < until && !exchange.aborted; ) {
       const owner = owners.of(bucket);
       const isServed = owner !== undefined && (owners.isOwn(bucket) || !owners.isHere(owner));
       const heard = isServed ? await this.#askOwner(call, owner) : 'known';
@@ -380,10 +393,10 @@ export class Calls {
         return;
       }
       error = heard === 'lost' ? lost(exchange, false) : movedError();
-      if (heard === 'nothing' || (heard !== 'news' && this.#absence !== null)) break;
+      if (heard === 'nothing' || (heard !== 'news' && this.#absenceIn(bucket) !== null)) break;
       if (heard !== 'news') await wait(LIMITS.nodesAgainMs);
     }
-    if (!exchange.aborted) this.#refuse(exchange, this.#absence ?? error);
+    if (!exchange.aborted) this.#refuse(exchange, this.#absenceIn(bucket) ?? error);
     body.destroy();
   }
 
@@ -408,8 +421,8 @@ export class Calls {
     return owner !== null && this.#options.owners.hear(bucket, owner) ? 'news' : 'known';
   }
 
-  get #absence(): SvcError | null {
-    return this.#options.absence?.() ?? null;
+  #absenceIn(bucket: number): SvcError | null {
+    return this.#options.absence?.(bucket) ?? null;
   }
 
   #fail(exchange: Exchange, error: unknown): void {

@@ -85,16 +85,13 @@ export class NodeCalls {
       sendError(exchange, error as SvcError);
       return;
     }
-    const owner = owners.of(call.bucket);
-    if (owner === undefined || !owners.isOwn(call.bucket) || owner.epoch < call.epoch) {
-      exchange.send(NOT_OWNER, { [OWNER]: proofs.ofOwner(proof, owner) }, '');
-      return;
-    }
-    exchange.readBody(
-      LIMITS.nodeCallBytes,
-      (body) => void this.#answer(exchange, proof, call, body),
-      (error) => sendError(exchange, error),
-    );
+    const onBody = (body: Buffer) => {
+      const owner = owners.of(call.bucket);
+      if (owner === undefined || !owners.isOwn(call.bucket) || owner.epoch < call.epoch)
+        exchange.send(NOT_OWNER, { [OWNER]: proofs.ofOwner(proof, owner) }, '');
+      else void this.#answer(exchange, proof, call, body);
+    };
+    exchange.readBody(LIMITS.nodeCallBytes, onBody, (error) => sendError(exchange, error));
   }
 
   async #answer(exchange: Exchange, proof: string, { digest }: NodeCall, body: Buffer): Promise<void> {

@@ -1,6 +1,7 @@
 /** Says which node a request about a bucket goes to (specification, "Calls between nodes"). */
 
 import { BucketSet } from './bucket-set.ts';
+import { UnderWay } from './under-way.ts';
 
 /** `address` is the origin at which the node is reached, such as `http://10.0.0.5:8787`. A higher epoch is a later owner. */
 export type Owner = { readonly node: string; readonly address: string; readonly epoch: number };
@@ -18,6 +19,8 @@ export class Owners {
   readonly #known: KnownOwners;
   /** What other nodes said, where the directory was not asked since. */
   readonly #heard = new Map<number, Owner>();
+  /** What this node does for requests about its buckets. Whoever begins it has just seen `isOwn`. */
+  readonly underWay = new UnderWay();
 
   /** `self` is the name of this node. */
   constructor(self: string, known: KnownOwners) {

@@ -10,18 +10,23 @@ import type { Owners } from './owners.ts';
 export function workAtOwner(owners: Owners, calls: NodeCalls): AtOwner {
   return <G, A>(
     name: string,
-    { repeats, ms = LIMITS.nodeCallMs }: AtOwnerOptions,
+    { repeats, follows = false, ms = LIMITS.nodeCallMs }: AtOwnerOptions,
     work: WorkForApp<G, A>,
   ): WorkForApp<G, A> => {
+    const here: WorkForApp<G, A> = async (app, given, signal) => {
+      if (follows) return await work(app, given, signal);
+      const done = owners.underWay.begin(bucketOf(app));
+      return await work(app, given, signal).finally(done);
+    };
     calls.serve(name, (given, signal) => {
       const asked = given as { app: string; given: G };
-      return work(asked.app, asked.given, signal);
+      return here(asked.app, asked.given, signal);
     });
     return async (app, given, signal) => {
       const bucket = bucketOf(app);
-      for (const until = performance.now() + LIMITS.nodesWholeMs; ; ) {
+      for (const until = performance.now() + LIMITS.nodesMovingMs; ; ) {
         // The app may have come here meanwhile.
-        if (owners.isOwn(bucket)) return await work(app, given, signal);
+        if (owners.isOwn(bucket)) return await here(app, given, signal);
         const asked = await calls.offer(name, bucket, { app, given }, { ms, signal });
         if (typeof asked === 'object') return asked.value as A;
         if (asked === 'unknown' && !repeats)
