@@ -278,6 +278,8 @@ export const LIMITS = {
   pageFileChars: 300, // the file that it names
 
   auditDays: 400, // entries of the audit log are kept for
+  auditWaiting: 1000, // of them, for a database that is away
+  auditAgainMs: 1 * SECOND, // between two looks whether it is back
   auditRefusals: 100, // refused sign-ins that it records in one window
   auditRefusalsMs: 1 * HOUR,
 
@@ -607,7 +609,6 @@ export const LIMITS = {
   identityChangesAtOnce: 2000, // in one answer
   identityWaitMs: 500, // an owner without changes answers a node that asks for them
   identityAskMs: 1500, // until that answer is given up: within the lease there is time to look whether there can be changes
-  identityMovingMs: 5 * SECOND, // what writes waits so long for an owner
   tablesLockMs: 1 * SECOND, // a change of the cluster's tables waits so long for their users, who meanwhile wait for it
   tablesTries: 60, // of one such change
   tablesStepMs: 10 * MINUTE, // one of them, with the wait for the other nodes that make it

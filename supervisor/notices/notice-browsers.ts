@@ -47,8 +47,8 @@ export class NoticeBrowsers {
     this.#onChange = onChange;
     this.#options = options;
     const { nodes = ALONE } = options;
-    this.#rows = nodes.reads('browsers', () => this.#read());
-    this.remove = nodes.writes('a browser that is gone', (id: string) => this.#remove(id));
+    this.#rows = nodes.atOwner('browsers', () => this.#read());
+    this.remove = nodes.atOwner('a browser that is gone', (id: string) => this.#remove(id));
     const reload = async () => {
       await this.open();
       await this.#onChange();

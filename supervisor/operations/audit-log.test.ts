@@ -4,10 +4,12 @@ import { rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { type DbClient, DbError } from '../../protocol/wire/db-client.ts';
 import type { SqlParams, SqlStatement } from '../../protocol/wire/frames.ts';
 import { openSqlite } from '../../storage/sqlite.ts';
+import { settled } from '../../testing/cluster-nodes.ts';
 import { ADMIN, NOBODY } from '../http/access/callers.ts';
 import { AuditLog, MACHINE } from './audit-log.ts';
 
@@ -63,6 +65,30 @@ test('an entry is stored once when the writer dies after its commit', async (t) 
   await audit.record(ADMIN, 'app.removed', 'notes');
   assert.equal((await all()).length, 1);
   assert.deepEqual(state.complaints, []);
+});
+
+test('an entry waits for a database that is away, in order, and a stop says what still waits', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const { audit, state, all } = setUp(t);
+  const away = new SvcError('STORAGE_UNAVAILABLE', 'It moves.');
+  state.faults = [away, away, away];
+  await audit.record(ADMIN, 'node.drained', 'one');
+  await audit.record(ADMIN, 'node.resumed', 'one');
+  const actions = async () => (await all()).map(({ action }) => action);
+  assert.deepEqual(await actions(), []);
+  for (let looks = 0; looks < 2; looks++) {
+    t.mock.timers.tick(LIMITS.auditAgainMs);
+    await settled(() => state.faults.length);
+  }
+  assert.deepEqual(await actions(), ['node.resumed', 'node.drained']);
+  assert.deepEqual(state.complaints, []);
+  state.faults = [away];
+  await audit.record(ADMIN, 'node.drained', 'two');
+  audit.stop();
+  assert.deepEqual(
+    state.complaints.map((said) => (said as { target: string }).target),
+    ['two'],
+  );
 });
 
 test('what cannot be stored is said in the log of the gateway, and the next entry is stored', async (t) => {

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { AuditAction } from '../../protocol/audit.ts';
+import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { AuditEntry } from '../../protocol/routes/operations/audit-rows.ts';
 import type { Row, SqlStatement, SqlValue } from '../../protocol/wire/frames.ts';
@@ -39,10 +40,16 @@ type AuditLogOptions = {
   now?: () => number;
 };
 
+/** As it is stored, and as the log of the gateway says it. */
+type Entry = { values: SqlValue[]; said: Record<string, unknown> };
+
 export class AuditLog {
   readonly #options: AuditLogOptions;
   readonly #now: () => number;
   readonly #store: (entry: SqlValue[]) => Promise<void>;
+  /** Those that the database did not take because it was away, oldest first. */
+  readonly #waiting: Entry[] = [];
+  #again: NodeJS.Timeout | undefined;
   #ready: Promise<unknown> | null = null;
   /** When old entries were last looked for. */
   #tidiedAt = 0;
@@ -52,24 +59,56 @@ export class AuditLog {
   constructor(options: AuditLogOptions) {
     this.#options = options;
     this.#now = options.now ?? Date.now;
-    this.#store = (options.nodes ?? ALONE).writes('audit', (entry: SqlValue[]) => this.#insert(entry));
+    this.#store = (options.nodes ?? ALONE).atOwner('audit', (entry: SqlValue[]) => this.#insert(entry));
   }
 
   /**
-   * Stores an entry durably. Never rejects, because what it is about has been done: an entry that cannot be stored is in the log
-   * of the gateway.
+   * Stores an entry durably. Never rejects, because what it is about has been done: while the database is away the entry waits for it,
+   * and one that cannot be stored is in the log of the gateway.
    */
   async record(by: Caller | Actor, action: AuditAction, target: string | null, detail: Detail = {}): Promise<void> {
     const at = this.#now();
     const actor = 'grants' in by ? actorOf(by) : by;
+    const entry: Entry = {
+      values: [randomUUID(), at, JSON.stringify(actor), action, target, JSON.stringify(detail)],
+      said: { actor, action, target, detail },
+    };
     try {
-      await this.#store([randomUUID(), at, JSON.stringify(actor), action, target, JSON.stringify(detail)]);
+      await this.#store(entry.values);
     } catch (error) {
-      this.#options.log.error(
-        { err: error, actor, action, target, detail },
-        'An entry of the audit log could not be stored.',
-      );
+      if (!isAway(error) || this.#waiting.length >= LIMITS.auditWaiting) this.#giveUp(entry, error);
+      else if (this.#waiting.push(entry) === 1) this.#later();
     }
+  }
+
+  /** Entries that still wait are in the log of the gateway. */
+  stop(): void {
+    clearTimeout(this.#again);
+    for (const entry of this.#waiting.splice(0)) this.#giveUp(entry, null);
+  }
+
+  #later(): void {
+    this.#again = setTimeout(() => void this.#storeWaiting(), LIMITS.auditAgainMs).unref();
+  }
+
+  /** In their order, as long as the database takes them. */
+  async #storeWaiting(): Promise<void> {
+    for (let entry = this.#waiting[0]; entry !== undefined; entry = this.#waiting[0]) {
+      try {
+        await this.#store(entry.values);
+      } catch (error) {
+        if (isAway(error)) {
+          this.#later();
+          return;
+        }
+        this.#giveUp(entry, error);
+      }
+      if (this.#waiting[0] === entry) this.#waiting.shift();
+    }
+  }
+
+  #giveUp({ said }: Entry, error: unknown): void {
+    this.#options.log.error({ err: error, ...said }, 'An entry of the audit log could not be stored.');
   }
 
   /** Adds an entry, given as the values of `INSERT`, and at times removes old ones. */
@@ -110,6 +149,10 @@ export class AuditLog {
     });
     return this.#ready;
   }
+}
+
+function isAway(error: unknown): boolean {
+  return error instanceof SvcError && error.code === 'STORAGE_UNAVAILABLE';
 }
 
 function actorOf(caller: Caller): Actor {

@@ -37,7 +37,7 @@ export class Preferences {
 
   constructor({ db, nodes = ALONE }: Pick<IdentityDb, 'db' | 'nodes'>) {
     this.#db = db;
-    this.#stored = nodes.reads('preferences', (person: string) => this.#read(person));
+    this.#stored = nodes.atOwner('preferences', (person: string) => this.#read(person));
   }
 
   /** The user's id, made on first need. */

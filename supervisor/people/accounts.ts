@@ -51,7 +51,7 @@ export class Accounts {
     this.connections = new Connections({ records, nodes, known: (person) => this.#knownOf(this.people.find(person)) });
     this.identities = new Identities({ records, people: this.people });
     this.pictures = new Pictures(identity, this.people);
-    this.forgetApp = nodes.writes('shares of an app', (app: string) => this.#forgetApp(app));
+    this.forgetApp = nodes.atOwner('shares of an app', (app: string) => this.#forgetApp(app));
   }
 
   /** Reads what is stored. Where that fails nobody is signed in until it can be read; the start does not wait for it. */

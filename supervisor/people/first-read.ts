@@ -36,7 +36,7 @@ export class FirstRead {
     const { nodes = ALONE, table } = options;
     this.#options = options;
     this.#isAlone = nodes === ALONE;
-    this.#page = nodes.reads(`rows of ${table}`, (after: number) => this.#pageHere(after));
+    this.#page = nodes.atOwner(`rows of ${table}`, (after: number) => this.#pageHere(after));
   }
 
   /** The first read of a start. Never rejects. In a cluster the nodes read when they know who has the database. */

@@ -26,10 +26,11 @@ export type IdentityNodes = {
   readonly current: boolean;
   /** Resolves when all that is kept was read, and rejects where that will not be. */
   readonly ready: Promise<void>;
-  /** Names a piece of work, which runs where the database is. Given and answer are JSON. */
-  reads<G, T>(name: string, work: (given: G) => Promise<T>): (given: G) => Promise<T>;
-  /** The same for what writes, and so may run twice: it must do no harm then. It waits while the database moves. */
-  writes<G, T>(name: string, work: (given: G) => Promise<T>): (given: G) => Promise<T>;
+  /**
+   * Names a piece of work, which runs where the database is, and waits for that while it moves. It may run twice: it must do no harm
+   * then. Given and answer are JSON.
+   */
+  atOwner<G, T>(name: string, work: (given: G) => Promise<T>): (given: G) => Promise<T>;
   /** Follows the changes of other nodes. What it answers tells them of a change here, for `take` where there is one. */
   keeps(rows: KeptRows): (told?: readonly unknown[]) => void;
   /** Has `call` run when another node ended something that somebody was given. */
@@ -40,8 +41,7 @@ export type IdentityNodes = {
 export const ALONE: IdentityNodes = {
   current: true,
   ready: Promise.resolve(),
-  reads: (_name, work) => work,
-  writes: (_name, work) => work,
+  atOwner: (_name, work) => work,
   keeps: () => () => {},
   onEnded: () => {},
 };

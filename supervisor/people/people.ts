@@ -47,10 +47,10 @@ export class People extends EventEmitter<{ ended: [] }> {
     this.#records = records;
     this.#log = log;
     this.#now = now;
-    this.#storeUsed = nodes.writes('uses of sessions', (uses: readonly (readonly [string, number])[]) =>
+    this.#storeUsed = nodes.atOwner('uses of sessions', (uses: readonly (readonly [string, number])[]) =>
       records.change(() => ({ changes: this.#uses(uses), gives: undefined })),
     );
-    this.#dropOverdue = nodes.writes('overdue sessions', () =>
+    this.#dropOverdue = nodes.atOwner('overdue sessions', () =>
       records.change(() => ({ changes: this.#overdue(), gives: undefined })),
     );
     records.follow((held) => this.#follow(held));

@@ -75,6 +75,7 @@ export function openRequests(
   for (const given of [access, agentTokens, programTokens]) given?.on('ended', endRefused);
   accounts.onEnded(endRefused);
   const audit = new AuditLog({ ...identity, log });
+  phases.ends(() => audit.stop());
   access?.on('rotated', () => void audit.record(MACHINE, 'token.rotated', null));
   const services: Services = {
     ...parts,

@@ -131,17 +131,12 @@ export class ClusterIdentity implements IdentityNodes {
     if (!isCurrent) this.#tellEnded();
   }
 
-  reads<G, T>(name: string, work: (given: G) => Promise<T>): (given: G) => Promise<T> {
+  atOwner<G, T>(name: string, work: (given: G) => Promise<T>): (given: G) => Promise<T> {
     this.#work.set(name, work);
-    return (given) => (this.#isHere ? work(given) : this.#ask<T>({ name, given }));
-  }
-
-  writes<G, T>(name: string, work: (given: G) => Promise<T>): (given: G) => Promise<T> {
-    const once = this.reads(name, work);
     return async (given) => {
-      for (const until = now() + LIMITS.identityMovingMs; ; ) {
+      for (const until = now() + LIMITS.nodesMovingMs; ; ) {
         try {
-          return await once(given);
+          return await (this.#isHere ? work(given) : this.#ask<T>({ name, given }));
         } catch (error) {
           const isAway = error instanceof SvcError && error.code === 'STORAGE_UNAVAILABLE';
           if (!isAway || now() > until || this.#role === 'closed') throw error;

@@ -108,14 +108,14 @@ export class ProgramTokens extends EventEmitter<{ ended: [id: string] }> {
       name: TABLE,
       reload: () => this.#serial.run('tokens', () => this.#stored.again()),
     });
-    this.#storeUsed = this.#nodes.writes('uses of tokens', async (uses: readonly Use[]) => {
+    this.#storeUsed = this.#nodes.atOwner('uses of tokens', async (uses: readonly Use[]) => {
       await this.#batch(uses.map(([id, at]) => [USED, [at, id]]));
       for (const [id, at] of uses) {
         const entry = this.#byId.get(id);
         if (entry !== undefined) entry.lastUsedAt = Math.max(at, entry.lastUsedAt ?? 0);
       }
     });
-    this.forgetApp = this.#nodes.writes('tokens of an app', (app: string) => this.#forgetApp(app));
+    this.forgetApp = this.#nodes.atOwner('tokens of an app', (app: string) => this.#forgetApp(app));
   }
 
   /** Reads all tokens. Where that fails, the log says so, every token is refused, and the read is tried again. */

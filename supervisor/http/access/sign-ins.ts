@@ -55,7 +55,7 @@ export class SignIns {
     this.#db = db;
     this.#nodes = nodes;
     this.#tell = nodes.keeps({ name: 'sign-ins', reload: () => this.#load() });
-    this.#stored = nodes.reads('sign-ins', () => this.#read());
+    this.#stored = nodes.atOwner('sign-ins', () => this.#read());
     this.#configured = configured;
     this.#now = now;
     this.#tickets = new OneTime(LIMITS.ticketMs, elapsed);
