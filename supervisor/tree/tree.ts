@@ -407,7 +407,7 @@ export class Tree {
     if (ms === LIMITS.writerStuckMs) {
       const actor = this.existing(app);
       actor?.harmedOthers(`a statement kept the writer busy for ${ms} ms`);
-      if (!alone) actor?.quarantine('it kept the writer busy, and too many apps already have a separate writer');
+      if (!alone) actor?.quarantine(`it kept the writer busy, and ${this.writers.whyNoRoom}`);
     }
     // The culprit is known: the death is not the writer's own.
     writer.replace(alone ? `${why}, which has a separate writer now` : why);

@@ -43,7 +43,11 @@ const UNKNOWN = { progress: [], isPartial: true };
 
 beforeEach(() => {
   now = 1e9;
-  writers = new Writers(
+  writers = writersThat();
+});
+
+const writersThat = (mayIsolate?: boolean) =>
+  new Writers(
     standIn({
       socket: (name) => `/${name}.sock`,
       writer: ({ name, only, elsewhere, before }) => ({
@@ -55,8 +59,8 @@ beforeEach(() => {
     }),
     (spec) => new Process(spec) as unknown as Child,
     () => now,
+    mayIsolate,
   );
-});
 
 const processOf = (name: string) => writers.find(name) as unknown as Process;
 const told = (name: string) => processOf(name).spec.bootstrap() as Record<string, unknown>;
@@ -86,6 +90,12 @@ test('where a writer ended without a word, others than those that were reported 
   assert.deepEqual(told('writer').before, { progress: [], isPartial: false });
 });
 
+test('at a node of a cluster no app gets a separate writer', () => {
+  writers = writersThat(false);
+  assert.deepEqual([writers.hasRoom, isolate('todos')], [false, false]);
+  assert.match(writers.whyNoRoom, /a node of a cluster/);
+});
+
 test('when too many apps have a separate writer, one that is idle loses it', () => {
   const apps = Array.from({ length: LIMITS.ownWriters }, (_, n) => `app${n}`);
   assert.deepEqual(
@@ -93,6 +103,7 @@ test('when too many apps have a separate writer, one that is idle loses it', () 
     apps.map(() => [true, true]),
   );
   assert.deepEqual([writers.hasRoom, isolate('late')], [false, false]);
+  assert.match(writers.whyNoRoom, /^too many apps/);
   now += 2 * LIMITS.writerStuckMs + 1;
   // The first one has worked since.
   processOf('writer-1').stats.counters.statements = 5;

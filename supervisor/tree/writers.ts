@@ -75,6 +75,13 @@ export class Writers {
     return this.#mayIsolate && !this.#ended && (this.#own.size < LIMITS.ownWriters || this.#idle() !== undefined);
   }
 
+  /** Why `isolate` finds none. */
+  get whyNoRoom(): string {
+    return this.#mayIsolate
+      ? 'too many apps already have a separate writer'
+      : 'the apps of a node of a cluster share one';
+  }
+
   /** Gives the database a separate writer; call it before the common one is killed. False when too many have one. */
   isolate(app: string, file: string): boolean {
     if (this.#own.has(file)) return true;
