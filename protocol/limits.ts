@@ -599,6 +599,8 @@ export const LIMITS = {
   transactionStallMs: 10 * SECOND, // a transaction in the database of a cluster whose node says nothing is ended
   databaseBytesPerMs: 4 * KiB, // the database of a cluster has longer for a question that sends much
   nodeQueryMs: 1 * SECOND, // one question to the database, so that a second one fits into the lease
+  nodeStartMs: 10 * SECOND, // that a node which starts waits for a database that is slow
+  nodeStartAnswerMs: 3 * SECOND, // one answer then
   nodeKeptMs: DAY, // the row of a node that did not come back
   nodeClockMs: 1 * SECOND, // a node's clock that is further from the database's is told
   beginAnswerMs: 1 * MINUTE, // one answer of the database while a node brings its apps into it: the commit waits for all of them

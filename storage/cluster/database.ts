@@ -26,13 +26,16 @@ export type Session = {
 /** As `Database` does it. */
 export type Transactions = Session & { transaction<T>(work: (session: Session) => Promise<T>): Promise<T> };
 
+/** Of a database, which may change them. */
+type Limits = { readonly answerMs: number };
 type Turn = { take(): void; reject(error: unknown): void };
 
 export class Database implements Session {
   /** Questions since the start; a transaction is one. */
   questions = 0;
   readonly urls: readonly string[];
-  readonly #answerMs: number;
+  /** What a statement may take that is asked from now on. */
+  answerMs: number;
   readonly #connections: number;
   /** How many more may work at once. */
   #free: number;
@@ -53,7 +56,7 @@ export class Database implements Session {
     this.urls = urls;
     this.#connections = connections;
     this.#free = connections;
-    this.#answerMs = answerMs;
+    this.answerMs = answerMs;
   }
 
   rows<T>(statement: string | Statement, values?: unknown[]): Promise<T[]> {
@@ -108,13 +111,13 @@ export class Database implements Session {
 
   /** At the address of now, or at the next one that can be reached. Those who wait would only try the same again. */
   async #connect(): Promise<Connection> {
-    const until = performance.now() + this.#answerMs;
+    const until = performance.now() + this.answerMs;
     const faults: string[] = [];
     do {
       const address = this.#current;
       const url = this.urls[address] as string;
       try {
-        return await Connection.open(url, address, this.#answerMs, (ended) => {
+        return await Connection.open(url, address, this, (ended) => {
           const at = this.#idle.indexOf(ended);
           if (at >= 0) this.#idle.splice(at, 1);
         });
@@ -137,33 +140,34 @@ class Connection implements Session {
   /** Its place among the addresses. */
   readonly address: number;
   readonly #client: pg.Client;
-  readonly #answerMs: number;
+  readonly #limits: Limits;
   /** It cannot be used any more. */
   isEnded = false;
   /** After it nothing is asked: a transaction that lacks a statement must not be committed. */
   #failure: SvcError | null = null;
 
-  private constructor(client: pg.Client, address: number, answerMs: number) {
+  private constructor(client: pg.Client, address: number, limits: Limits) {
     this.#client = client;
     this.address = address;
-    this.#answerMs = answerMs;
+    this.#limits = limits;
   }
 
   /** Rejects as the driver does, and for a standby, which would answer with what is old. `ended` is called when it ends. */
   static async open(
     url: string,
     address: number,
-    answerMs: number,
+    limits: Limits,
     ended: (connection: Connection) => void,
   ): Promise<Connection> {
     const { default: driver } = await import('pg');
+    const { answerMs } = limits;
     const client = new driver.Client({
       connectionString: url,
       application_name: 'svc',
       connectionTimeoutMillis: answerMs,
       keepAlive: true,
     });
-    const connection = new Connection(client, address, answerMs);
+    const connection = new Connection(client, address, limits);
     // Without a listener a connection that ends while nobody asks would end the process.
     client.on('error', () => {});
     client.on('end', () => {
@@ -184,7 +188,8 @@ class Connection implements Session {
 
   async rows<T>(statement: string | Statement, values: unknown[] = []): Promise<T[]> {
     if (this.#failure !== null) throw this.#failure;
-    const { answerMs = this.#answerMs, ...query } = typeof statement === 'string' ? { text: statement } : statement;
+    const { answerMs = this.#limits.answerMs, ...query } =
+      typeof statement === 'string' ? { text: statement } : statement;
     let bytes = 0;
     for (const value of values) if (Buffer.isBuffer(value)) bytes += value.length;
     try {

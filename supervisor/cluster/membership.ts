@@ -57,7 +57,7 @@ export class Membership extends EventEmitter<Events> {
    * has the name, and with `STORAGE_UNAVAILABLE` if the database does not answer.
    */
   async start(): Promise<void> {
-    const holder = (await this.#join()) === null ? null : await this.#joinLater();
+    const holder = (await this.#joinSlowly()) === null ? null : await this.#joinLater();
     if (holder !== null) {
       const { name } = this.#options.node;
       throw new ConfigError(
@@ -242,6 +242,17 @@ export class Membership extends EventEmitter<Events> {
     this.#isJoined = true;
     this.#expireLater();
     return null;
+  }
+
+  /** A database that is slow has some seconds. */
+  async #joinSlowly(): Promise<string | null> {
+    for (const until = now() + LIMITS.nodeStartMs; ; await this.#pause(LIMITS.nodeMovingLookMs)) {
+      try {
+        return await this.#join();
+      } catch (error) {
+        if (this.#isEnded || now() >= until) throw error;
+      }
+    }
   }
 
   /** After the time that the lease of a node has which runs no more. */

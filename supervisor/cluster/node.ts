@@ -179,13 +179,15 @@ export class ClusterNode {
   /** Checks the database and makes the keys those of the cluster. Rejects with `ConfigError`. */
   static async open(options: NodeOptions): Promise<ClusterNode> {
     const { settings, layout, log } = options;
-    const database = new Database(settings.urls);
+    const database = new Database(settings.urls, { answerMs: LIMITS.nodeStartAnswerMs });
     try {
       const warnings = await checkStart(database, { name: settings.node, address: settings.address });
       for (const warning of warnings) log.warn(warning);
       const large = await openLargeContents(database, settings.s3);
       const keys = new Keys(database, settings.secret, layout);
       const run = await enterCluster({ database, keys, layout, large, node: settings.node, log });
+      // From now on a lease depends on the answers.
+      database.answerMs = LIMITS.nodeQueryMs;
       return new ClusterNode(options, { database, keys, large, run });
     } catch (error) {
       await database.close();

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { pipeline } from 'node:stream';
 import { after, afterEach, before, describe, test } from 'node:test';
 import pg from 'pg';
 import { Database } from '../../storage/cluster/database.ts';
@@ -128,6 +131,23 @@ describe('start checks', { skip: whyNoPostgres() ?? false }, () => {
       return true;
     });
     assert.deepEqual(await check(`postgres://svc@127.0.0.1:${port}/svc`, server.url), [], 'another address answers');
+  });
+
+  test('a server that cuts a connection off, as one that starts, is asked again, and one that refuses is not', async (t) => {
+    let count = 0;
+    const proxy = createServer((near) => {
+      if (count++ === 0) near.destroy();
+      else pipeline(near, connect(Number(new URL(server.url).port), '127.0.0.1'), near, () => {});
+    }).listen(0, '127.0.0.1');
+    t.after(() => proxy.close());
+    await once(proxy, 'listening');
+    const { port } = proxy.address() as AddressInfo;
+    const here = (url: string): string => Object.assign(new URL(url), { port: `${port}` }).href;
+    assert.deepEqual(await check(here(server.url)), []);
+    const before = count;
+    assert.ok(before > 1);
+    await assert.rejects(check(here(atUser('nobody'))), { name: 'ConfigError', message: /does not answer .*nobody/ });
+    assert.equal(count, before + 1);
   });
 
   test('a server that takes no writes is refused', async () => {

@@ -2,6 +2,7 @@
  * Checks at the start whether the database can carry a cluster, and whether this node can be in it (specification, "Cluster:
  * nodes and buckets").
  */
+import { setTimeout as wait } from 'node:timers/promises';
 import { LIMITS } from '../../protocol/limits.ts';
 import { type Database, isAway, type Session, stateOf } from '../../storage/cluster/database.ts';
 import { prepareTables } from '../../storage/cluster/tables.ts';
@@ -25,6 +26,8 @@ export type DatabaseFacts = {
 
 const OLDEST = 140_000;
 const NO_RIGHT = '42501';
+/** How a connection fails whose server may be there in a moment, as the driver or `Database` says it. */
+const SLOW = /no answer within|timeout|terminated|ECONNRESET|starting up/;
 const LOOPBACK = /^(?:(?:.+\.)?localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 
 const FACTS = `
@@ -84,16 +87,24 @@ export async function openLargeContents(database: Database, s3: S3Settings | nul
   }
 }
 
-/** Of the first address that answers and is no standby. */
+/** Of the first address that answers and is no standby. One that is slow, or starts itself, has some seconds. */
 async function factsOf(database: Database): Promise<DatabaseFacts> {
-  try {
-    const [facts] = await database.rows<DatabaseFacts>(FACTS);
-    return facts as DatabaseFacts;
-  } catch (error) {
-    if (!isAway(error)) throw error;
-    const name = database.urls.length === 1 ? 'cluster.url' : 'cluster.urls';
-    throw new ConfigError(`The database of "${name}" does not answer (${causeOf(error)}).`, 'cluster');
+  const until = performance.now() + LIMITS.nodeStartMs;
+  for (;;) {
+    try {
+      const [facts] = await database.rows<DatabaseFacts>(FACTS);
+      return facts as DatabaseFacts;
+    } catch (error) {
+      if (!isAway(error)) throw error;
+      if (SLOW.test(causeOf(error)) && performance.now() < until) await wait(LIMITS.nodeMovingLookMs);
+      else throw silent(database, error);
+    }
   }
+}
+
+function silent(database: Database, error: unknown): ConfigError {
+  const name = database.urls.length === 1 ? 'cluster.url' : 'cluster.urls';
+  return new ConfigError(`The database of "${name}" does not answer (${causeOf(error)}).`, 'cluster');
 }
 
 /** What a cluster cannot work with; null for a database that it can. */
