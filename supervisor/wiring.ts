@@ -161,6 +161,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       tracing,
       createChild: (events) => tree.jobsChild(folders, events),
       writable: folders.writable,
+      unsettled,
       onFault: (what) => log.error(what),
     });
     phases.ends(() => jobs.close());

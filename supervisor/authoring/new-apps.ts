@@ -104,7 +104,7 @@ export class NewApps {
     if (cluster === null || cluster.serves(from)) {
       const live = await this.#live(from);
       if (data) await registry.checkData(from);
-      return this.#duplicate(layout.app(from), live, wanted, data);
+      return this.#duplicate({ app: from, paths: layout.app(from) }, live, wanted, data);
     }
     return this.#inFolder(async (folder) => {
       const copied = new Layout(folder, undefined, 'code-store');
@@ -112,12 +112,13 @@ export class NewApps {
       const app = copied.app(from);
       const current = await readCurrent(app);
       const active = current === null || current === 'damaged' ? null : await readVersion(app, current.activeVersion);
-      return this.#duplicate(app, await liveOf(from, app, active), wanted, data);
+      return this.#duplicate({ app: null, paths: app }, await liveOf(from, app, active), wanted, data);
     });
   }
 
+  /** `app` is null where its files are a copy. */
   async #duplicate(
-    from: AppPaths,
+    from: { app: string | null; paths: AppPaths },
     { folders, versionName }: Live,
     { id, name, ...asked }: Wanted,
     data: boolean,
@@ -134,9 +135,9 @@ export class NewApps {
       await deployments.hold(id, async () => {
         if ((await registry.state(id)).active !== null)
           throw new SvcError('CONFLICT', `Somebody published "${id}" before it had its data; try again.`);
-        await jobs.seed({ from: from.data, to: layout.app(id).data });
+        await jobs.seed({ from: from.paths.data, to: layout.app(id).data }, from.app);
         await databases.settle(id);
-        await copyKept(from, layout.app(id));
+        await copyKept(from.paths, layout.app(id));
       });
       const { webhooks } = await deployments.activate(id, placed.versionId, { origin: asked.origin });
       return { ...placed, activeVersion: placed.versionId, webhooks: [...placed.webhooks, ...webhooks] };

@@ -1,5 +1,6 @@
 /** Makes the data of one draft: a copy of the live data, with the draft's own migrations applied. */
 import { join } from 'node:path';
+import { appOfKey } from '../../protocol/ids.ts';
 import type { DraftMigration } from '../../protocol/wire/jobs.ts';
 import { type DraftSeed, readSeed, removeSeed, writeSeed } from '../../storage/authoring/draft-seed.ts';
 import { exists } from '../../storage/files/atomic-file.ts';
@@ -88,7 +89,7 @@ export class DraftData {
     this.#seed = null;
     await removeSeed(draft);
     await share();
-    const { userVersion } = await jobs.seed({ from: live.data, to: draft.data });
+    const { userVersion } = await jobs.seed({ from: live.data, to: draft.data }, appOfKey(key));
     await databases.settle(key);
     return this.#remember({ userVersion, applied: [] });
   }

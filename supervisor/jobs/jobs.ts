@@ -37,6 +37,7 @@ import type { Tracing } from '../tracing/tracing.ts';
 import type { Child, ChildEvents } from '../tree/child.ts';
 import { ChildClient, type Failure } from '../tree/child-client.ts';
 import { Flushes } from './flushes.ts';
+import { settledCopy } from './settled-copy.ts';
 
 const ANSWER = shape({
   anyOf: [
@@ -53,6 +54,8 @@ type JobsOptions = {
   writable: string[];
   /** For the log: a job failed by a fault of ours. */
   onFault(what: string): void;
+  /** As `TreeCallbacks.unsettled`. */
+  unsettled?(app: string): Promise<void> | null;
   tracing?: Tracing | null;
   jobMs?: number;
   waitMs?: number;
@@ -106,12 +109,13 @@ export class Jobs {
     createChild,
     writable,
     onFault,
+    unsettled = () => null,
     tracing = null,
     jobMs = LIMITS.jobMs,
     waitMs = LIMITS.jobWaitMs,
     now = () => performance.now(),
   }: JobsOptions) {
-    this.#options = { onFault, tracing, jobMs, waitMs, now };
+    this.#options = { onFault, unsettled, tracing, jobMs, waitMs, now };
     this.#client = new ChildClient({
       title: 'The jobs process',
       createChild,
@@ -214,10 +218,15 @@ export class Jobs {
     return this.#run('snapshot', job, { subject: 'draft', party: job.app, pool: 'drafts', repeatable: true });
   }
 
-  /** Copies live data for a draft. */
-  seed(job: SeedJob): Promise<SeedResult> {
+  /**
+   * Copies data for a draft or another app: of `app`, which may be written meanwhile, or where that is null of a copy. Rejects in a
+   * cluster with `STORAGE_UNAVAILABLE` where the log of pages does not get what the copy has.
+   */
+  seed(job: SeedJob, app: string | null): Promise<SeedResult> {
     const party = basename(dirname(job.from));
-    return this.#run('seed', job, { subject: 'seed', party, ms: LIMITS.draftSeedMs, repeatable: true });
+    const copy = (): Promise<SeedResult> =>
+      this.#run('seed', job, { subject: 'seed', party, ms: LIMITS.draftSeedMs, repeatable: true });
+    return app === null ? copy() : settledCopy(job.from, () => this.#options.unsettled(app), copy);
   }
 
   /** Ends the process; jobs under way reject, and so do later ones. */
