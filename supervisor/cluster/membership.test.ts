@@ -161,6 +161,16 @@ describe('membership', { skip: whyNoPostgres() ?? false }, () => {
     await settles('both share again', isSpread([one, two]));
   });
 
+  test('a node whose clock is set back does not serve for longer', async (t) => {
+    const proxy = await proxyTo(url);
+    const one = await startNode('one', proxy.url);
+    await settles('one has all', isSpread([one]));
+    const past = Date.now() - LIMITS.dayMs;
+    t.mock.method(Date, 'now', () => past);
+    proxy.cut();
+    await settles('it has none', () => one.serves.size === 0);
+  });
+
   test('a database that is away for a moment costs nothing, and one that is away for longer all of it until it is back', async () => {
     const server = await postgres();
     servers.push(server);

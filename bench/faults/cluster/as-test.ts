@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { root } from '../../../testing/gateway.ts';
 
-const ROUNDS = 3;
+const ROUNDS = 6;
 const SEED = 1;
 
 for (const struck of [
