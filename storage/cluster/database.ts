@@ -161,6 +161,7 @@ class Connection implements Session {
   ): Promise<Connection> {
     const { default: driver } = await import('pg');
     const { answerMs } = limits;
+    const from = performance.now();
     const client = new driver.Client({
       connectionString: url,
       application_name: 'svc',
@@ -181,7 +182,9 @@ class Connection implements Session {
       if (rows[0]?.standby) throw new Error('it is a standby, which takes no writes; name its primary too');
     } catch (error) {
       void connection.end();
-      throw error;
+      // The driver says of its own limit that the server ended the connection.
+      const isLate = stateOf(error) === null && performance.now() - from >= answerMs;
+      throw isLate ? new Error(`no answer within ${answerMs} ms`, { cause: error }) : error;
     }
     return connection;
   }

@@ -26,6 +26,7 @@ export type DatabaseFacts = {
 
 const OLDEST = 140_000;
 const NO_RIGHT = '42501';
+const UNREACHED = /no answer within|ECONNREFUSED|ENOTFOUND|EAI_AGAIN|E(?:HOST|NET)UNREACH|ETIMEDOUT/;
 /** How a connection fails whose server may be there in a moment, as the driver or `Database` says it. */
 const SLOW = /no answer within|timeout|terminated|ECONNRESET|starting up/;
 const LOOPBACK = /^(?:(?:.+\.)?localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
@@ -104,7 +105,9 @@ async function factsOf(database: Database): Promise<DatabaseFacts> {
 
 function silent(database: Database, error: unknown): ConfigError {
   const name = database.urls.length === 1 ? 'cluster.url' : 'cluster.urls';
-  return new ConfigError(`The database of "${name}" does not answer (${causeOf(error)}).`, 'cluster');
+  const why = causeOf(error);
+  const what = UNREACHED.test(why) ? ' See that its PostgreSQL runs, and that this machine reaches it there.' : '';
+  return new ConfigError(`The database of "${name}" does not answer (${why}).${what}`, 'cluster');
 }
 
 /** What a cluster cannot work with; null for a database that it can. */
