@@ -7,8 +7,7 @@ import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
-import { getHeapStatistics, setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
+import { getHeapStatistics } from 'node:v8';
 import { parentPort, threadId } from 'node:worker_threads';
 import { Redactor } from '../../protocol/text/redactor.ts';
 import { type ActorSpec, type Frame, Kind } from '../../protocol/wire/frames.ts';
@@ -26,6 +25,7 @@ import { FireRunner } from './fire-runner.ts';
 import { closeGlobals } from './globals.ts';
 import { HandlerErrors } from './handler-errors.ts';
 import type { FromActor, ToActor } from './host.ts';
+import { bytesOutsideHeap } from './memory-watch.ts';
 import { Modules } from './modules.ts';
 import { installJsonRules } from './result.ts';
 import { SourcePositions } from './source-positions.ts';
@@ -147,22 +147,6 @@ class Actor {
   #report(what: string, thrown: unknown): void {
     this.#log.report(`${what}: ${this.#failures.message(thrown)}`, this.#failures.fields(thrown));
   }
-}
-
-/** Bytes of buffers and the like; over the budget, garbage is collected first. */
-function bytesOutsideHeap(budget: number): number {
-  const bytes = getHeapStatistics().external_memory;
-  if (bytes <= budget) return bytes;
-  collectGarbage();
-  return getHeapStatistics().external_memory;
-}
-
-/** With the flag, V8 adds its `gc` to new contexts. It is set for no longer: a thread that starts meanwhile takes twice as long. */
-function collectGarbage(): void {
-  setFlagsFromString('--expose-gc');
-  const gc = runInNewContext('gc') as () => void;
-  setFlagsFromString('--no-expose-gc');
-  gc();
 }
 
 /** Linux's id of this thread; 0 elsewhere. */

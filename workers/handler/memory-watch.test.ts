@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { afterEach, test } from 'node:test';
-import { MemoryWatch, type Watched } from './memory-watch.ts';
+import { isMainThread, Worker } from 'node:worker_threads';
+import { bytesOutsideHeap, MemoryWatch, type Watched } from './memory-watch.ts';
+
+/** Of the threads that run this file: how often each measures. */
+const TIMES = 40;
+if (!isMainThread) {
+  for (let time = 0; time < TIMES; time++) bytesOutsideHeap(0);
+  process.exit();
+}
 
 const BUDGET = 100;
 
@@ -94,4 +103,10 @@ test('of those that do not answer, the one that touches new memory ends, and onl
   rss += BUDGET;
   watch.look();
   assert.equal(busy.ended, false);
+});
+
+test('threads that collect garbage at the same time do not fail', async () => {
+  const started = Array.from({ length: 4 }, () => new Worker(process.argv[1] as string));
+  const ends = await Promise.all(started.map((thread) => once(thread, 'exit')));
+  assert.deepEqual(ends, [[0], [0], [0], [0]]);
 });
