@@ -114,7 +114,7 @@ async function startNodes(): Promise<Node[]> {
     });
     next = pipeline.handle;
     locate = locator(services.automations, {
-      workspaces: { all: async () => [] },
+      workspaces: { firstApp: async () => null },
       webhooks: { appOf: async (slug) => webhooks.get(slug) ?? null },
     });
     handle = calls.handle;

@@ -5,6 +5,7 @@
 import { bucketOf } from '../../protocol/buckets.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import type { Database } from './database.ts';
+import { OneQuestion } from './one-question.ts';
 
 /** `slug` is the end of an address, 24 hex characters. */
 export type ListedWebhook = { readonly slug: string; readonly app: string };
@@ -32,14 +33,12 @@ const SETTLE = `
   INSERT INTO svc.webhooks (slug, bucket, app) SELECT slug, $1, $3 FROM owned, unnest($4::text[]) AS slug ORDER BY slug
   ON CONFLICT DO NOTHING`;
 
-type Question = { readonly slugs: Set<string>; readonly answer: Promise<Map<string, string>> };
-
 export class WebhookDirectory {
   readonly #database: Database;
   readonly #epochOf: (bucket: number) => number | undefined;
-  /** What is asked once the question before it is answered. */
-  #next: Question | null = null;
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #apps = new OneQuestion(
+    async (slugs) => new Map((await this.#of(slugs)).map(({ slug, app }) => [slug, app])),
+  );
 
   /** `epochOf` is the epoch in which this node owns a bucket. All methods reject as `Database.rows` does. */
   constructor(database: Database, epochOf: (bucket: number) => number | undefined) {
@@ -47,12 +46,9 @@ export class WebhookDirectory {
     this.#epochOf = epochOf;
   }
 
-  /** The app that has an address; null for none. Strangers may ask for any, so all that is asked meanwhile is one question. */
-  async appOf(slug: string): Promise<string | null> {
-    this.#next ??= this.#question();
-    const { slugs, answer } = this.#next;
-    slugs.add(slug);
-    return (await answer).get(slug) ?? null;
+  /** The app that has an address; null for none. Strangers may ask for any. */
+  appOf(slug: string): Promise<string | null> {
+    return this.#apps.about(slug);
   }
 
   /** Those of the apps in these buckets. */
@@ -89,16 +85,6 @@ export class WebhookDirectory {
 
   #of(slugs: readonly string[]): Promise<ListedWebhook[]> {
     return this.#database.rows('SELECT slug, app FROM svc.webhooks WHERE slug = ANY ($1)', [slugs]);
-  }
-
-  #question(): Question {
-    const slugs = new Set<string>();
-    const answer = this.#last.then(async () => {
-      this.#next = null;
-      return new Map((await this.#of([...slugs])).map(({ slug, app }) => [slug, app]));
-    });
-    this.#last = answer.catch(() => {});
-    return { slugs, answer };
   }
 }
 

@@ -2,7 +2,9 @@
  * Keeps which workspaces a cluster has (specification, "Workspaces in the cluster"). What a workspace has of an app, a *part*, is with the
  * node that owns the app: this says which parts there are, by what was stored of their files.
  */
+import { isChosenId } from '../../protocol/ids.ts';
 import type { Database, Session } from './database.ts';
+import { OneQuestion } from './one-question.ts';
 
 /** Times in milliseconds since the epoch. `unfinished`: the request that opened it has not ended. */
 export type ListedWorkspace = {
@@ -63,8 +65,17 @@ export async function addWorkspaces(
   );
 }
 
+/** What no id can be is not asked for: anybody may send it, and PostgreSQL takes no text with a zero byte. */
 export class WorkspaceDirectory {
   readonly #database: Database;
+  readonly #firstApps = new OneQuestion(async (ids) => {
+    const rows = await this.#database.rows<{ id: string; app: string | null }>(
+      `SELECT id, (SELECT min(split_part(subject, '~', 2)) FROM svc.entries WHERE ${PARTS} AND ${OF_SUBJECT} = w.id) AS app
+       FROM svc.workspaces w WHERE closed_at IS NULL AND id = ANY ($1)`,
+      [ids],
+    );
+    return new Map(rows.flatMap(({ id, app }) => (app === null ? [] : [[id, app] as const])));
+  });
 
   /** All methods reject with `STORAGE_UNAVAILABLE`. */
   constructor(database: Database) {
@@ -89,8 +100,14 @@ export class WorkspaceDirectory {
     });
   }
 
+  /** The first app of an open one; null for none. Strangers may ask for any. */
+  async firstApp(id: string): Promise<string | null> {
+    return isChosenId(id) ? this.#firstApps.about(id) : null;
+  }
+
   /** Null for one that is not open. */
   async find(id: string): Promise<ListedWorkspace | null> {
+    if (!isChosenId(id)) return null;
     const [row] = await this.#database.rows<ListedWorkspace>(
       `SELECT ${COLUMNS} FROM svc.workspaces w WHERE id = $1 AND closed_at IS NULL`,
       [id],
@@ -99,7 +116,8 @@ export class WorkspaceDirectory {
   }
 
   /** The open ones; `id` for one alone. */
-  all(id: string | null = null): Promise<WorkspaceWithApps[]> {
+  async all(id: string | null = null): Promise<WorkspaceWithApps[]> {
+    if (id !== null && !isChosenId(id)) return [];
     return this.#database.rows<WorkspaceWithApps>(
       `SELECT ${COLUMNS}, coalesce(p.apps, '{}') AS apps, coalesce(p.touched, w.created_at)::float8 AS "touchedAt"
        FROM svc.workspaces w LEFT JOIN LATERAL (
@@ -150,6 +168,7 @@ export class WorkspaceDirectory {
   }
 
   async #update(id: string, change: string, value: unknown): Promise<boolean> {
+    if (!isChosenId(id)) return false;
     const rows = await this.#database.rows(
       `UPDATE svc.workspaces SET ${change} WHERE id = $1 AND closed_at IS NULL RETURNING 1`,
       [id, value],

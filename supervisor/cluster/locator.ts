@@ -9,11 +9,11 @@ import type { Locate } from './calls/finder.ts';
 
 const ID = shape(RUN_ID);
 
-type Directories = { workspaces: Pick<WorkspaceDirectory, 'all'>; webhooks: Pick<WebhookDirectory, 'appOf'> };
+type Directories = { workspaces: Pick<WorkspaceDirectory, 'firstApp'>; webhooks: Pick<WebhookDirectory, 'appOf'> };
 
 export function locator({ catalog, runs }: Automations, { workspaces, webhooks }: Directories): Locate {
   return ({ of, id }) => {
-    if (of === 'workspace') return workspaces.all(id).then(([workspace]) => workspace?.apps[0] ?? null);
+    if (of === 'workspace') return workspaces.firstApp(id);
     if (of === 'webhook') return catalog.bySlug(id)?.app ?? (WEBHOOK_ID.test(id) ? webhooks.appOf(id) : null);
     return ID.holds(id) ? runs.get(id).then((run) => run?.app ?? null) : null;
   };
