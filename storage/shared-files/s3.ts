@@ -102,7 +102,7 @@ export class S3 {
       } catch (error) {
         if (!(error instanceof Away)) throw error;
         if (tries === LIMITS.objectTries) throw this.error(`does not answer: ${error.message}`, error);
-        await wait(LIMITS.objectRetryMs * 2 ** tries);
+        await wait(LIMITS.objectRetryMs * 2 ** (tries - 1));
       }
     }
   }

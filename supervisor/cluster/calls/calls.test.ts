@@ -89,7 +89,7 @@ for (const edges of PAIRS) {
         method: 'POST',
         path: '/svc/_tool/svc_read?x=1%202&y',
         headers: {
-          connection: 'close, x-hop',
+          connection: 'close, x-hop, Host',
           'x-hop': 'of this connection',
           te: 'trailers',
           cookie: 'a=1; b=2',

@@ -265,12 +265,14 @@ function requestHeaders(headers: readonly string[], proof: string): string[] {
   return sent;
 }
 
-/** The headers that a `Connection` header names. */
+/** The headers that a `Connection` header names. Host is of the request, whatever that says, and the proof is of it too. */
 function named(headers: readonly string[]): ReadonlySet<string> | null {
   const at = headers.findIndex((name, i) => i % 2 === 0 && name === 'connection');
   const value = at < 0 ? '' : (headers[at + 1] as string);
   if (value === '' || value === 'close' || value === 'keep-alive') return null;
-  return new Set(value.split(',').map((name) => name.trim().toLowerCase()));
+  const names = new Set(value.split(',').map((name) => name.trim().toLowerCase()));
+  names.delete('host');
+  return names;
 }
 
 /** What an answer begins with. `owner` is the value of `OWNER` of a node that does not own the bucket, else null. */
