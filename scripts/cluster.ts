@@ -15,6 +15,11 @@ import { postgres, whyNoPostgres } from '../testing/postgres.ts';
 const [asked = '3'] = process.argv.slice(2);
 const FIRST_PORT = 8787;
 
+if (!/^[1-9]\d?$/.test(asked)) {
+  console.error(`"${asked}" is no number of nodes. Start 1 to 99 of them: npm run cluster -- 5`);
+  process.exit(1);
+}
+
 const missing = whyNoPostgres();
 if (missing !== null) {
   console.error(`${missing}.`);

@@ -1,6 +1,6 @@
 // `npm run cluster`: PostgreSQL with a synchronous standby and nodes, which all end with it.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,10 +11,18 @@ import { whyNoPostgres } from '../testing/postgres.ts';
 import { isRunning } from '../testing/processes.ts';
 import { eventually, inTime, LONG_MS } from '../testing/waiting.ts';
 
+const START = ['--import', 'tsx', join(root, 'scripts/cluster.ts')];
+
+test('what is no number of nodes starts nothing', () => {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [...START, '--help'], { cwd: root, encoding: 'utf8' });
+  assert.deepEqual([status, stdout], [1, '']);
+  assert.match(stderr, /no number of nodes\. Start 1 to 99 of them/);
+});
+
 test('a node serves with a standby that PostgreSQL waits for, is killed and started again; Ctrl-C ends all of it', {
   skip: whyNoPostgres() ?? false,
 }, async (t) => {
-  const script = spawn(process.execPath, ['--import', 'tsx', join(root, 'scripts/cluster.ts'), '1'], { cwd: root });
+  const script = spawn(process.execPath, [...START, '1'], { cwd: root });
   t.after(() => script.kill('SIGTERM'));
   let said = '';
   const isReady = new Promise<void>((resolve, reject) => {

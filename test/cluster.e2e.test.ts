@@ -8,7 +8,7 @@ import { idAt, nodesOf, patient, patiently, start } from '../testing/cluster-gat
 import { openEvents } from '../testing/exchange-server.ts';
 import { contentOf, fill } from '../testing/filled-gateway.ts';
 import type { Answer, TestGateway } from '../testing/gateway.ts';
-import { enter, signIn } from '../testing/origins.ts';
+import { enter, type Origin, signIn } from '../testing/origins.ts';
 import { join } from '../testing/people.ts';
 import { database, whyNoPostgres } from '../testing/postgres.ts';
 import { childrenOf } from '../testing/processes.ts';
@@ -214,6 +214,33 @@ describe('nodes with the git store', { skip }, () => {
     await patient(two).install(other, numbersOf(other));
     assert.equal((await rename()).json.error?.code, 'FORBIDDEN');
     assert.equal((await origin.call('DELETE', '/svc/_sessions/shared')).json.error?.code, 'FORBIDDEN');
+  });
+
+  test('what people have of an app is the same at each node, and ends at all of them at once', async () => {
+    const app = await idAt(url, 'two', 'shown');
+    await client.install(app, appOf(app, { queries: { me: '({ ctx }) => ctx.user?.name ?? null' } }));
+    const grants = [{ app, role: 'editor' }];
+    const [zoe, max] = await Promise.all([join(client, 'Zoe', { grants }), join(client, 'Max', { grants })]);
+    const ask = async ({ host, headers }: Origin, node: TestGateway) => {
+      const body = { app, query: 'me' };
+      const { status, json } = await patient(node).call('POST', '/svc/_tool/svc_read', { body, token: null, headers });
+      return status === 200 ? json.data : `${status} at ${host}`;
+    };
+    const atBoth = (page: Origin) => Promise.all([ask(page, one), ask(page, two), ask(page, one), ask(page, two)]);
+    assert.deepEqual(await Promise.all([atBoth(zoe.origin), atBoth(max.origin)]), [
+      Array(4).fill('Zoe'),
+      Array(4).fill('Max'),
+    ]);
+    const live = await openEvents(one.port, `/svc/${app}/_live?query=me`, zoe.origin.headers);
+    const shares: { id: string; person?: string }[] = (await client.call('GET', `/svc/_apps/${app}/shares`)).json;
+    const share = shares.find(({ person }) => person === zoe.id)?.id;
+    assert.equal((await patient(two).call('DELETE', `/svc/_apps/${app}/shares/${share}`)).status, 200);
+    assert.deepEqual(new Set(await atBoth(zoe.origin)), new Set([`403 at ${zoe.origin.host}`]));
+    while ((await live.next()) !== undefined);
+    assert.equal(await ask(max.origin, two), 'Max');
+    const { headers } = max.origin;
+    assert.equal((await patient(two).call('DELETE', '/svc/_session', { token: null, headers })).status, 200);
+    assert.deepEqual(new Set(await atBoth(max.origin)), new Set([`401 at ${max.origin.host}`]));
   });
 
   test('an app is duplicated to an id of the other node, with its data, and survives the end of that node', async () => {
