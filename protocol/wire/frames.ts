@@ -93,7 +93,6 @@ export type ProcessStats = {
   heapUsed: number;
   cpuUser?: number;
   cpuSystem?: number;
-  eventLoopMs?: number;
   counters?: Record<string, number>;
   groups?: CommitGroups;
   logged?: LogWaits;
