@@ -218,7 +218,8 @@ describe('nodes with the git store', { skip }, () => {
 
   test('what people have of an app is the same at each node, and ends at all of them at once', async () => {
     const app = await idAt(url, 'two', 'shown');
-    await client.install(app, appOf(app, { queries: { me: '({ ctx }) => ctx.user?.name ?? null' } }));
+    const me = "async ({ db, ctx }) => { await db.all('SELECT n FROM t'); return ctx.user?.name ?? null; }";
+    await client.install(app, appOf(app, { queries: { me }, migrations: ['CREATE TABLE t (n INTEGER);'] }));
     const grants = [{ app, role: 'editor' }];
     const [zoe, max] = await Promise.all([join(client, 'Zoe', { grants }), join(client, 'Max', { grants })]);
     const ask = async ({ host, headers }: Origin, node: TestGateway) => {
@@ -226,11 +227,13 @@ describe('nodes with the git store', { skip }, () => {
       const { status, json } = await patient(node).call('POST', '/svc/_tool/svc_read', { body, token: null, headers });
       return status === 200 ? json.data : `${status} at ${host}`;
     };
-    const atBoth = (page: Origin) => Promise.all([ask(page, one), ask(page, two), ask(page, one), ask(page, two)]);
-    assert.deepEqual(await Promise.all([atBoth(zoe.origin), atBoth(max.origin)]), [
-      Array(4).fill('Zoe'),
-      Array(4).fill('Max'),
-    ]);
+    const atBoth = (page: Origin) => Promise.all([ask(page, one), ask(page, two)]);
+    for (let round = 0; round < 2; round++)
+      for (const [{ origin }, name] of [
+        [zoe, 'Zoe'],
+        [max, 'Max'],
+      ] as const)
+        assert.deepEqual(new Set(await atBoth(origin)), new Set([name]));
     const live = await openEvents(one.port, `/svc/${app}/_live?query=me`, zoe.origin.headers);
     const shares: { id: string; person?: string }[] = (await client.call('GET', `/svc/_apps/${app}/shares`)).json;
     const share = shares.find(({ person }) => person === zoe.id)?.id;
