@@ -58,17 +58,31 @@ const ESCAPES: Record<string, string> = {
   eval: `return (0, eval)('1 + 1')`,
   'direct eval': `return eval('1 + 1')`,
   Function: `return new Function('return 1')()`,
-  'Function through this': `return this.constructor.constructor('return process')()`,
-  'Function through an object': `return ({}).constructor.constructor('return process')()`,
-  'Function through globalThis': `return globalThis.constructor.constructor('return process')()`,
-  AsyncFunction: `return (async () => {}).constructor('return process')()`,
-  GeneratorFunction: `return (function* () {}).constructor('yield process')().next()`,
-  AsyncGeneratorFunction: `return (async function* () {}).constructor('yield process')().next()`,
-  'a class of Function': `return new (class extends Function {})('return process')()`,
-  'Function as a target': `return Reflect.construct(Function, ['return process'], Object)()`,
-  'Function of AsyncFunction': `return Object.getPrototypeOf((async () => {}).constructor)('return process')()`,
-  'Function of a method of Array': `return [].at.constructor('return process')()`,
+  'Function through this': `return this.constructor.constructor('return 1')()`,
+  'Function through an object': `return ({}).constructor.constructor('return 1')()`,
+  'Function through globalThis': `return globalThis.constructor.constructor('return 1')()`,
+  AsyncFunction: `return (async () => {}).constructor('return 1')()`,
+  GeneratorFunction: `return (function* () {}).constructor('yield 1')().next()`,
+  AsyncGeneratorFunction: `return (async function* () {}).constructor('yield 1')().next()`,
+  'a class of Function': `return new (class extends Function {})('return 1')()`,
+  'Function as a target': `return Reflect.construct(Function, ['return 1'], Object)()`,
+  'Function of AsyncFunction': `return Object.getPrototypeOf((async () => {}).constructor)('return 1')()`,
+  'Function of a method of Array': `return [].at.constructor('return 1')()`,
+  'Function of a bound function': `return (() => {}).bind().constructor('return 1')()`,
+  'Function of a timer': `return setTimeout(() => {}, 0).constructor.constructor('return 1')()`,
+  'Function of what shows a logged value': `
+    let show;
+    console.log({ [Symbol.for('nodejs.util.inspect.custom')]: (_depth, _options, inspect) => { show = inspect; } });
+    return show.constructor('return 1')()`,
+  'Function of a call site': `
+    Error.prepareStackTrace = (error, sites) => sites;
+    const [site] = new Error().stack;
+    Error.prepareStackTrace = undefined;
+    return site.getLineNumber.constructor('return 1')()`,
   'import node:fs': `return import('node:fs')`,
+  'import node:fs by what is text the second time': `
+    let asked = 0;
+    return import({ toString: () => (asked++ === 0 ? 'node:fs' : './echo.js') })`,
   'import fs': `return import('fs')`,
   'import node:process': `return import('node:process')`,
   'import better-sqlite3': `return import('better-sqlite3')`,
