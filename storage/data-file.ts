@@ -3,26 +3,9 @@
  * processes that have databases open: they must not open such a file themselves, because closing it would end SQLite's locks on
  * it.
  */
-import { type Stats, statSync } from 'node:fs';
 import type Sqlite from 'better-sqlite3';
-import { DATA_LOST } from '../protocol/errors.ts';
+import { DataLost, EMPTY, statExisting } from './existing-file.ts';
 import { openSqlite } from './sqlite.ts';
-
-export const MISSING = 'is missing';
-export const EMPTY = 'is empty';
-
-/** A file that held data does not. The message goes on where the name of the file ends. */
-export class DataLost extends Error {
-  readonly code = DATA_LOST;
-}
-
-/** Throws `DataLost` for what SQLite would take for a new database: it would also delete the log beside it. */
-export function statExisting(file: string): Stats {
-  const found = statSync(file, { throwIfNoEntry: false });
-  if (found === undefined) throw new DataLost(MISSING);
-  if (found.size === 0) throw new DataLost(EMPTY);
-  return found;
-}
 
 /** Throws `DataLost` where there is no database, or one without tables that had no migration, and SQLite's errors. */
 export function openExisting(file: string, options: Sqlite.Options): Sqlite.Database {

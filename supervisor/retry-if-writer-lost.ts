@@ -1,7 +1,7 @@
 /** Sends the gateway's own statements again to the next writer when a writer dies with them. */
 
 import { LIMITS } from '../protocol/limits.ts';
-import { DbError } from '../protocol/wire/db-client.ts';
+import { DbError } from '../protocol/wire/db-error.ts';
 
 /**
  * Asks again when the writer was lost, `LIMITS.writerLostTries` times. A lost statement may have been stored, so it must be

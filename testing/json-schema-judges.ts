@@ -14,7 +14,8 @@ import type { Json } from '@hyperjump/json-pointer';
 import { SvcError } from '../protocol/errors.ts';
 import type { JsonSchema } from '../protocol/manifest.ts';
 import { checkManifest } from '../protocol/rules/manifest-check.ts';
-import { checkInput, loadValidators } from '../workers/handler/validators.ts';
+import { loadValidators } from '../workers/handler/load-validators.ts';
+import { checkInput } from '../workers/handler/validators.ts';
 import { compileValidators } from '../workers/jobs/compile-validators.ts';
 import { type Group, readRemotes } from './json-schema-suite.ts';
 

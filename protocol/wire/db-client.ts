@@ -1,6 +1,7 @@
 /** Client of the SQLite writer: each operation is a promise, paired with its answer by a number. */
 import type { ErrorBody } from '../errors.ts';
 import { LIMITS } from '../limits.ts';
+import { DbError } from './db-error.ts';
 import {
   DbOp,
   type Frame,
@@ -16,22 +17,6 @@ import {
 import { InFlight } from './in-flight.ts';
 import type { Link, LinkHandlers } from './link.ts';
 import { type DbAnswer, OpenTransaction } from './open-transaction.ts';
-
-/**
- * A failed operation. `code` is SQLite's (`SQLITE_CONSTRAINT_UNIQUE`, …), `MIGRATION_FAILED` (the file is in `path`),
- * `WRITER_LOST` (the connection ended, the outcome is unknown) or `WRITER_UNAVAILABLE` (nothing was run).
- */
-export class DbError extends Error {
-  readonly code: string;
-  readonly path?: string;
-
-  constructor(body: ErrorBody) {
-    super(body.message);
-    this.name = 'DbError';
-    this.code = body.code;
-    if (body.path !== undefined) this.path = body.path;
-  }
-}
 
 const LOST: ErrorBody = {
   code: 'WRITER_LOST',

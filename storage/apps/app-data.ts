@@ -3,7 +3,7 @@ import { copyFile, open, stat } from 'node:fs/promises';
 import { DATA_DAMAGED, DATA_LOST, type ErrorBody, isDiskFault, SvcError } from '../../protocol/errors.ts';
 import { appOfKey, isDraftKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { EMPTY, MISSING } from '../data-file.ts';
+import { EMPTY, MISSING } from '../existing-file.ts';
 import { isMissing } from '../files/atomic-file.ts';
 import type { AppPaths } from '../layout.ts';
 import { lostFrames } from '../lost-frames.ts';

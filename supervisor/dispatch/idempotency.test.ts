@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import { type DbClient, DbError } from '../../protocol/wire/db-client.ts';
+import type { DbClient } from '../../protocol/wire/db-client.ts';
+import { DbError } from '../../protocol/wire/db-error.ts';
 import type { SqlParams, SqlStatement } from '../../protocol/wire/frames.ts';
 import { openSqlite } from '../../storage/sqlite.ts';
 import { OneRuntimeDatabase } from '../runtime/runtime-databases.ts';

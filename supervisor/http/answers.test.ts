@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { pino } from 'pino';
-import { DbError } from '../../protocol/wire/db-client.ts';
+import { DbError } from '../../protocol/wire/db-error.ts';
 import { toSvcError } from './answers.ts';
 
 const log = pino({ enabled: false });

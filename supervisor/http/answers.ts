@@ -1,7 +1,7 @@
 /** Sends the answers and errors of the JSON routes, with one set of headers. */
 import type { Logger } from 'pino';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
-import { DbError } from '../../protocol/wire/db-client.ts';
+import { DbError } from '../../protocol/wire/db-error.ts';
 import { type Exchange, errorAnswer, PRIVATE, type ResponseHeaders } from '../edge/edge.ts';
 import { constantHeaders } from '../edge/exchange.ts';
 

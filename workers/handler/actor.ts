@@ -9,32 +9,42 @@ import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { getHeapStatistics } from 'node:v8';
 import { parentPort, threadId } from 'node:worker_threads';
+import { SvcError } from '../../protocol/errors.ts';
 import { Redactor } from '../../protocol/text/redactor.ts';
+import { DbClient } from '../../protocol/wire/db-client.ts';
+import { DbError } from '../../protocol/wire/db-error.ts';
 import { type ActorSpec, type Frame, Kind } from '../../protocol/wire/frames.ts';
 import { type Link, openLink } from '../../protocol/wire/link.ts';
-import { loadSqlite } from '../../storage/sqlite.ts';
+import { loadSqlite, openSqlite } from '../../storage/sqlite.ts';
+import { StatementError } from '../writer/statements.ts';
 import { Calls, type Runner } from './calls.ts';
 import { ActorAsks } from './context/asks.ts';
 import { ActorBlobs } from './context/context-blobs.ts';
 import { showTime } from './context/context-clock.ts';
-import { isOfTransaction } from './context/context-database.ts';
+import { CallDatabase, isOfTransaction } from './context/context-database.ts';
 import { ActorSecrets } from './context/context-secrets.ts';
-import { Tools } from './context/context-tools.ts';
+import { HandlerContext, type Resources, Tools } from './context/context-tools.ts';
+import { EgressError, HTTP_CLASSES, HttpClient, httpClass, watchHttpClient } from './context/fetch.ts';
 import { AppLog } from './context/log.ts';
+import { Reader } from './context/reader.ts';
+import { countGlobals } from './effects.ts';
 import { FireRunner } from './fire-runner.ts';
 import { closeGlobals } from './globals.ts';
-import { HandlerErrors } from './handler-errors.ts';
+import { AskError, HandlerErrors } from './handler-errors.ts';
 import type { FromActor, ToActor } from './host.ts';
-import { bytesOutsideHeap } from './memory-watch.ts';
+import { loadValidators } from './load-validators.ts';
+import { bytesOutsideHeap, osThreadNumber } from './memory-watch.ts';
 import { Modules } from './modules.ts';
 import { installJsonRules } from './result.ts';
 import { SourcePositions } from './source-positions.ts';
 import { becameHandled, becameUnhandled } from './unhandled.ts';
-import { loadValidators } from './validators.ts';
 
 if (parentPort === null) throw new Error('actor.cjs is started by a handler host, as a thread.');
 const host = parentPort;
 const tell = (message: FromActor): void => host.postMessage(message);
+
+/** Our classes that app code sees. */
+const OURS = [CallDatabase, HandlerContext, SvcError, DbError, StatementError, AskError, EgressError];
 
 class Actor {
   readonly #runner: Runner;
@@ -67,14 +77,16 @@ class Actor {
     const env = { spec, modules, validators, log, redactor, ...shared };
     this.#failures = failures;
     this.#log = log;
-    this.#runner = spec.automation === null ? new Tools(env) : new FireRunner(env);
+    this.#runner = spec.automation === null ? new Tools(env, resourcesOf(spec, redactor)) : new FireRunner(env);
     this.#calls = new Calls(this.#runner, failures, log, redactor, send);
     this.#supervisor = openLink(spec.supervisorSocket, spec.supervisorTicket, {
       onFrame: (frame) => this.#receive(frame),
       onClose: () => this.#supervisorGone(),
     });
     send([Kind.ready, { pid: process.pid, threadId }]);
-    closeGlobals(log.console());
+    countGlobals();
+    watchHttpClient();
+    closeGlobals(log.console(), OURS, new Map(HTTP_CLASSES.map((name) => [name, () => httpClass(name)])));
     process.on('unhandledRejection', (reason, promise) => {
       if (!isOfTransaction(promise)) becameUnhandled(reason, promise);
       this.#report('Unhandled promise rejection', reason);
@@ -149,13 +161,15 @@ class Actor {
   }
 }
 
-/** Linux's id of this thread; 0 elsewhere. */
-function osThreadNumber(): number {
-  try {
-    return Number.parseInt(readFileSync('/proc/thread-self/stat', 'utf8'), 10);
-  } catch {
-    return 0;
-  }
+function resourcesOf(spec: ActorSpec, redactor: Redactor): Resources {
+  const { dataFile, migrated, writerSocket, writerTicket, egress } = spec;
+  return {
+    reader: new Reader(openSqlite, dataFile, migrated),
+    writer: new DbClient((handlers, connectionId, socket = writerSocket) =>
+      openLink(socket, writerTicket, handlers, connectionId),
+    ),
+    http: new HttpClient(egress, redactor),
+  };
 }
 
 // Saves the first read the time, and nothing loads after app code has run.

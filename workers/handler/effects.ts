@@ -29,8 +29,7 @@ export function uncountable(): void {
  * Replaces the clock, random numbers and timers by counting ones. Called once, before app code and before globals are closed.
  */
 export function countGlobals(): void {
-  countDate();
-  countUses(Math, ['random']);
+  countLanguage();
   countUses(getPrototypeOf(performance) as object);
   countUses(globalThis, ['setTimeout', 'setInterval', 'setImmediate']);
   countUses(AbortSignal, ['timeout']);
@@ -39,6 +38,12 @@ export function countGlobals(): void {
   countUses(Event.prototype, ['timeStamp']);
   countUses(WeakRef.prototype, ['deref']);
   countUses(FinalizationRegistry.prototype, ['register']);
+}
+
+/** The same for what belongs to the language. */
+export function countLanguage(): void {
+  countDate();
+  countUses(Math, ['random']);
   countFormats(Intl.DateTimeFormat.prototype);
   const { Temporal } = globalThis as { Temporal?: { Now: object } };
   if (Temporal !== undefined) countUses(Temporal.Now);

@@ -8,7 +8,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { ToolKind, type ToolKindValue } from '../../protocol/wire/frames.ts';
 import type { HandlerCall, Runner } from './calls.ts';
 import type { Asks } from './context/asks.ts';
-import type { ActorBlobs } from './context/context-blobs.ts';
+import type { BlobsOfCalls } from './context/context-blobs.ts';
 import type { SecretsOfContext } from './context/context-secrets.ts';
 import type { Environment } from './context/context-tools.ts';
 import { type FetchInput, type FetchWatch, HttpClient } from './context/fetch.ts';
@@ -96,7 +96,7 @@ function contextOf(
   asks: Asks,
   http: HttpClient,
   secrets: SecretsOfContext,
-  blobs: ActorBlobs,
+  blobs: BlobsOfCalls,
   now: number,
   input: unknown,
 ): object {

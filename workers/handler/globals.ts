@@ -7,17 +7,7 @@
  * them. Still open is what app code changes for good reasons and our code does not depend on: the methods of
  * `Object.prototype`, errors (`this.name = …`), dates, numbers' helpers, and `RegExp.prototype`, which gets ten times as slow.
  */
-import { SvcError } from '../../protocol/errors.ts';
-import { DbError } from '../../protocol/wire/db-client.ts';
-import { StatementError } from '../writer/statements.ts';
-import { CallDatabase } from './context/context-database.ts';
-import { HandlerContext } from './context/context-tools.ts';
-import { EgressError, HTTP_CLASSES, httpClass, watchHttpClient } from './context/fetch.ts';
-import { countGlobals, countLoaded } from './effects.ts';
-import { AskError } from './handler-errors.ts';
-
-/** Our classes that app code sees. */
-const OURS = [CallDatabase, HandlerContext, SvcError, DbError, StatementError, AskError, EgressError];
+import { countLoaded } from './effects.ts';
 
 const ECMASCRIPT =
   'AggregateError Array ArrayBuffer AsyncDisposableStack Atomics BigInt BigInt64Array BigUint64Array Boolean DataView Date ' +
@@ -72,10 +62,15 @@ const HIDDEN = [
   new Uint8Array(0),
 ];
 
-/** Removes every other global, replaces Node's `console`, and closes the rest. Called once, before app code. */
-export function closeGlobals(console: object): void {
-  countGlobals();
-  watchHttpClient();
+/**
+ * Removes every other global, replaces `console`, and closes the rest and the classes of ours that app code sees. `lazy` are globals
+ * that are made when they are first used. Called once, before app code.
+ */
+export function closeGlobals(
+  console: object,
+  ours: readonly unknown[],
+  lazy: ReadonlyMap<string, () => unknown>,
+): void {
   for (const name of Object.getOwnPropertyNames(globalThis)) {
     if (ALLOWED.has(name) || Reflect.deleteProperty(globalThis, name)) continue;
     // V8's `gc`, which a thread has that starts while another one measures its memory, can only be set to undefined.
@@ -91,11 +86,12 @@ export function closeGlobals(console: object): void {
       close(proto);
   }
   for (const name of ALLOWED) {
-    if (HTTP_CLASSES.includes(name)) closeWhenUsed(name, () => httpClass(name));
+    const make = lazy.get(name);
+    if (make !== undefined) closeWhenUsed(name, make);
     else closeGlobal(name);
   }
   preventExtensions(Object.prototype);
-  for (const one of OURS) closeClass(one);
+  for (const one of ours) closeClass(one);
 }
 
 function closeGlobal(name: string): void {

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { Redactor } from '../../protocol/text/redactor.ts';
-import { DbError } from '../../protocol/wire/db-client.ts';
+import { DbError } from '../../protocol/wire/db-error.ts';
 import { HandlerErrors } from './handler-errors.ts';
 import { SourcePositions } from './source-positions.ts';
 

@@ -3,7 +3,7 @@ import { damageCode, type ErrorBody, isDiskFault, isDiskFull, SvcError } from '.
 import { whyTerminated } from '../../protocol/http/network-errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Redactor } from '../../protocol/text/redactor.ts';
-import { DbError } from '../../protocol/wire/db-client.ts';
+import { DbError } from '../../protocol/wire/db-error.ts';
 import type { SourcePositions } from './source-positions.ts';
 
 const { stringify } = JSON;

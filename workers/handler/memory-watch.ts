@@ -3,6 +3,7 @@
  * count. When the resident memory of the process has grown, each thread is asked for its share. A thread that does not answer
  * while memory still grows is judged by its page faults, which come with new memory.
  */
+import { readFileSync } from 'node:fs';
 import process from 'node:process';
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -117,4 +118,13 @@ function collectGarbage(): void {
     setFlagsFromString('--no-expose-gc');
   }
   gc();
+}
+
+/** Linux's id of this thread; 0 elsewhere. */
+export function osThreadNumber(): number {
+  try {
+    return Number.parseInt(readFileSync('/proc/thread-self/stat', 'utf8'), 10);
+  } catch {
+    return 0;
+  }
 }

@@ -10,7 +10,10 @@ import { BUNDLERS, isOfPackage, isTypeScript, resolve } from '../../protocol/rul
 const OPENING = 'async () => { "use strict";\n';
 
 /** A handler's default export. */
-type Handler = (args: object) => unknown;
+export type Handler = (args: object) => unknown;
+
+/** The handlers of a version. */
+export type Handlers = Pick<Modules, 'handler'>;
 
 export class Modules {
   readonly #root: string;

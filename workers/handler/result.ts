@@ -37,9 +37,9 @@ let encoding = false;
 
 /**
  * Teaches JSON.stringify the rules for results: a replacer function would cost several times the encoding itself. Called once per
- * thread, before app code.
+ * thread, or context of the commons, before app code. There app code has no `Buffer`.
  */
-export function installJsonRules(): void {
+export function installJsonRules(hasBuffers = true): void {
   // Without it JSON.stringify throws; in app code it now does not, which is harmless.
   define(BigInt.prototype, function (this: bigint) {
     const number = Number(this);
@@ -48,6 +48,7 @@ export function installJsonRules(): void {
   define(Uint8Array.prototype, function (this: Uint8Array) {
     return encoding ? base64.call(Buffer.from(this.buffer, this.byteOffset, this.byteLength), 'base64') : this;
   });
+  if (!hasBuffers) return;
   define(Buffer.prototype, function (this: Buffer) {
     return encoding ? base64.call(this, 'base64') : bufferToJson.call(this);
   });

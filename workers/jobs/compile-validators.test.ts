@@ -4,7 +4,8 @@ import type { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { JsonSchema, Manifest } from '../../protocol/manifest.ts';
 import { withMark } from '../../testing/validators.ts';
-import { checkInput, loadValidators } from '../handler/validators.ts';
+import { loadValidators } from '../handler/load-validators.ts';
+import { checkInput } from '../handler/validators.ts';
 import { compileValidators, validatorsLike } from './compile-validators.ts';
 
 function manifest(...inputs: (JsonSchema | undefined)[]): Manifest {

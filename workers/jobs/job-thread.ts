@@ -14,7 +14,8 @@ import type {
   WorkspaceFilesJob,
 } from '../../protocol/wire/jobs.ts';
 import { flushElsewhere } from '../../storage/files/flush.ts';
-import { checkOutput as checkAgainst, loadValidators } from '../handler/validators.ts';
+import { loadValidators } from '../handler/load-validators.ts';
+import { checkOutput as checkAgainst } from '../handler/validators.ts';
 import * as jobs from './content/ingest.ts';
 import { beginJob, checkCancelled, timeLimited } from './control.ts';
 import { makeSnapshot, seed as seedDraft } from './draft-job.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { JsonSchema, Manifest } from '../../protocol/manifest.ts';
-import { loadValidators } from '../handler/validators.ts';
+import { loadValidators } from '../handler/load-validators.ts';
 import { compileValidators } from './compile-validators.ts';
 import { nameFault } from './schema-names.ts';
 

@@ -10,7 +10,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { IngestJob, VersionFolders } from '../../protocol/wire/jobs.ts';
 import { automation } from '../../testing/apps.ts';
 import { appFiles, tarball } from '../../testing/archive.ts';
-import { loadValidators } from '../handler/validators.ts';
+import { loadValidators } from '../handler/load-validators.ts';
 import { ingest } from './content/ingest.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'ingest-automations-'));

@@ -32,7 +32,7 @@ export class ReadOnlyDatabase {
 
   /** `migrated`: the file is there, and it is lost where it is not. */
   constructor(file: string, migrated: boolean) {
-    this.#reader = new Reader(file, migrated);
+    this.#reader = new Reader(openSqlite, file, migrated);
   }
 
   /** Before its first write, an app has no file: what it holds is nothing. Throws SQLite's errors. */

@@ -8,7 +8,7 @@ import { isOfNode } from '../../protocol/buckets.ts';
 import type { ErrorBody } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { DbOp, type FrameOf, GROUP_BUCKETS, LOG_WAIT_BUCKETS, type LogWaits } from '../../protocol/wire/frames.ts';
-import { DataLost } from '../../storage/data-file.ts';
+import { DataLost } from '../../storage/existing-file.ts';
 import type { Change, Database } from './database.ts';
 import { type Keeper, type KeptDatabase, notOurs } from './keeper.ts';
 import { describeFailure, StatementError } from './statements.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { JsonSchema, Manifest } from '../../../protocol/manifest.ts';
-import { loadValidators } from '../../../workers/handler/validators.ts';
+import { loadValidators } from '../../../workers/handler/load-validators.ts';
 import { compileValidators } from '../../../workers/jobs/compile-validators.ts';
 import { jsonObject, jsonValue, schemasOf } from '../arbitraries.ts';
 import { check, type Target } from '../target.ts';

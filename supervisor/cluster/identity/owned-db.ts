@@ -1,6 +1,6 @@
 /** Asks the identity database of a node as long as the node owns it. */
 import { movedError, SvcError } from '../../../protocol/errors.ts';
-import { DbError } from '../../../protocol/wire/db-client.ts';
+import { DbError } from '../../../protocol/wire/db-error.ts';
 import type { Row, RunResult, SqlParams, SqlStatement } from '../../../protocol/wire/frames.ts';
 import type { IdentityClient } from '../../people/identity-db.ts';
 

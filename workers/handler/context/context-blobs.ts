@@ -35,6 +35,9 @@ const { parse } = JSON;
 const { isView } = ArrayBuffer;
 const { freeze } = Object;
 
+/** As the calls of a thread use them. */
+export type BlobsOfCalls = Pick<ActorBlobs, 'of' | 'isPending' | 'finished'>;
+
 /** Shared by all calls of a thread. Sends one request at a time, so that little data waits between the processes. */
 export class ActorBlobs {
   readonly #folders: BlobFolders;

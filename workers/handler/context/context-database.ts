@@ -11,6 +11,9 @@ import type { Reader, ReadStatement } from './reader.ts';
 import { statementRuns, writerAsked } from './reads.ts';
 import { toParams, toStatements, toText } from './sql-params.ts';
 
+/** Where operations go. */
+export type Writer = Pick<DbClient, 'get' | 'all' | 'run' | 'batch' | 'exec' | 'begin' | 'commit' | 'rollback' | 'end'>;
+
 /** What `db.prepare(sql)` gives. */
 type HandlerStatement = {
   get(...params: unknown[]): Promise<Row | null>;
@@ -33,7 +36,7 @@ export let finished: (db: CallDatabase) => Promise<void>;
 
 /** The `db` of one call, or the `tx` of a transaction. Each operation is one message to the writer. Errors keep SQLite's `code`. */
 export class CallDatabase {
-  readonly #client: DbClient;
+  readonly #client: Writer;
   /** Null in a transaction, which reads its own writes. */
   readonly #reader: Reader | null;
   readonly #call: HandlerCall;
@@ -51,7 +54,7 @@ export class CallDatabase {
     };
   }
 
-  constructor(client: DbClient, reader: Reader | null, call: HandlerCall, tx = 0) {
+  constructor(client: Writer, reader: Reader | null, call: HandlerCall, tx = 0) {
     this.#client = client;
     this.#reader = reader;
     this.#call = call;
@@ -130,7 +133,7 @@ export class CallDatabase {
     return this.#ask('BEGIN', this.transaction, (client) => this.#inTransaction(client, work));
   }
 
-  async #inTransaction<T>(client: DbClient, work: (tx: CallDatabase) => Promise<T> | T): Promise<T> {
+  async #inTransaction<T>(client: Writer, work: (tx: CallDatabase) => Promise<T> | T): Promise<T> {
     this.#blocked = IN_TRANSACTION;
     try {
       const { trace } = this.#call;
@@ -189,11 +192,7 @@ export class CallDatabase {
   }
 
   /** `called` is the method that the handler called with `sql`, for the stack of a failure. */
-  #ask<T>(
-    sql: unknown,
-    called: (...args: never[]) => unknown,
-    operation: (client: DbClient) => Promise<T>,
-  ): Promise<T> {
+  #ask<T>(sql: unknown, called: (...args: never[]) => unknown, operation: (client: Writer) => Promise<T>): Promise<T> {
     let asked: Promise<T>;
     try {
       this.#call.assertWanted();

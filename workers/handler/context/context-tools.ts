@@ -3,24 +3,22 @@
  */
 import { SvcError } from '../../../protocol/errors.ts';
 import type { Redactor } from '../../../protocol/text/redactor.ts';
-import { DbClient } from '../../../protocol/wire/db-client.ts';
 import { type ActorSpec, ToolKind, type ToolKindValue } from '../../../protocol/wire/frames.ts';
 import type { HandlerCaller, HandlerUser } from '../../../protocol/wire/handler-caller.ts';
-import { openLink } from '../../../protocol/wire/link.ts';
 import type { HandlerCall, Runner } from '../calls.ts';
 import { effect } from '../effects.ts';
 import { AskError } from '../handler-errors.ts';
-import type { Modules } from '../modules.ts';
+import type { Handlers } from '../modules.ts';
 import { type Answer, actionAnswer, queryAnswer } from '../result.ts';
 import { checkInput, type Validators } from '../validators.ts';
 import type { ActorAsks } from './asks.ts';
-import type { ActorBlobs, BlobsOfContext } from './context-blobs.ts';
+import type { BlobsOfCalls, BlobsOfContext } from './context-blobs.ts';
 import { shownTime } from './context-clock.ts';
-import { CallDatabase, finished, isPending } from './context-database.ts';
+import { CallDatabase, finished, isPending, type Writer } from './context-database.ts';
 import type { ActorSecrets, SecretsOfContext } from './context-secrets.ts';
-import { type FetchInput, HttpClient } from './fetch.ts';
+import type { FetchInput, HttpClient } from './fetch.ts';
 import type { AppLog } from './log.ts';
-import { Reader } from './reader.ts';
+import type { Reader } from './reader.ts';
 
 // App code could replace them.
 const { defineProperties } = Object;
@@ -28,12 +26,12 @@ const { defineProperties } = Object;
 /** Shared by all calls of an actor. */
 export type Environment = {
   spec: ActorSpec;
-  modules: Modules;
+  modules: Handlers;
   validators: Validators;
   log: AppLog;
   secrets: ActorSecrets;
   redactor: Redactor;
-  blobs: ActorBlobs;
+  blobs: BlobsOfCalls;
   asks: ActorAsks;
 };
 
@@ -50,7 +48,7 @@ export class HandlerContext {
   readonly #env: Environment;
   readonly #mayWrite: boolean;
 
-  constructor(call: HandlerCall, http: HttpClient, env: Environment, mayWrite: boolean) {
+  constructor(call: HandlerCall, http: Fetcher, env: Environment, mayWrite: boolean) {
     this.#call = call;
     this.#env = env;
     this.#mayWrite = mayWrite;
@@ -101,22 +99,20 @@ export class HandlerContext {
   }
 }
 
+/** What tools work with outside of their code: the app's data, and the network. */
+export type Resources = { reader: Reader; writer: Writer; http: Fetcher };
+export type Fetcher = Pick<HttpClient, 'fetch'>;
+
 export class Tools implements Runner {
   readonly #env: Environment;
-  readonly #reader: Reader;
-  readonly #writer: DbClient;
-  readonly #http: HttpClient;
+  readonly #resources: Resources;
   readonly #app: Readonly<{ id: string; name: string; version: string; versionId: string }>;
   readonly #tools: { query: ReadonlySet<string>; action: ReadonlySet<string> };
 
-  constructor(env: Environment) {
-    const { app, name, version, versionId, queries, actions, writerSocket, writerTicket, egress } = env.spec;
+  constructor(env: Environment, resources: Resources) {
+    const { app, name, version, versionId, queries, actions } = env.spec;
     this.#env = env;
-    this.#reader = new Reader(env.spec.dataFile, env.spec.migrated);
-    this.#writer = new DbClient((handlers, connectionId, socket = writerSocket) =>
-      openLink(socket, writerTicket, handlers, connectionId),
-    );
-    this.#http = new HttpClient(egress, env.redactor);
+    this.#resources = resources;
     this.#app = Object.freeze({ id: app, name, version, versionId });
     this.#tools = { query: new Set(queries), action: new Set(actions) };
   }
@@ -135,12 +131,12 @@ export class Tools implements Runner {
   }
 
   schemaChanged(): void {
-    this.#reader.schema++;
+    this.#resources.reader.schema++;
   }
 
   close(): void {
-    this.#writer.end();
-    this.#reader.close();
+    this.#resources.writer.end();
+    this.#resources.reader.close();
   }
 
   async #runHandler(call: HandlerCall, kind: 'query' | 'action', input: unknown): Promise<unknown> {
@@ -154,9 +150,10 @@ export class Tools implements Runner {
     const loaded = modules.handler(`${query ? 'queries' : 'actions'}/${tool}`);
     const handler = typeof loaded === 'function' ? loaded : await loaded;
     call.assertWanted();
-    const db = new CallDatabase(this.#writer, this.#reader, call);
+    const { writer, reader, http } = this.#resources;
+    const db = new CallDatabase(writer, reader, call);
     const toolLog = log.logger(call.origin);
-    const ctx = new HandlerContext(call, this.#http, this.#env, !query);
+    const ctx = new HandlerContext(call, http, this.#env, !query);
     try {
       const value = await handler({ input, [query ? 'query' : 'body']: input, db, log: toolLog, app: this.#app, ctx });
       // No answer leaves before the writes it reports, even those that the handler did not await.
@@ -176,7 +173,7 @@ export class Tools implements Runner {
 }
 
 /** Rejects with a write that failed and that nobody handled. What is answered may let the handler write more. */
-async function allWritten(call: HandlerCall, db: CallDatabase, blobs: ActorBlobs): Promise<void> {
+async function allWritten(call: HandlerCall, db: CallDatabase, blobs: BlobsOfCalls): Promise<void> {
   do {
     await finished(db);
     await blobs.finished(call);

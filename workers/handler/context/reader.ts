@@ -4,8 +4,7 @@ import type Sqlite from 'better-sqlite3';
 import { isDiskFull } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Row, SqlParams } from '../../../protocol/wire/frames.ts';
-import { statExisting } from '../../../storage/data-file.ts';
-import { openSqlite } from '../../../storage/sqlite.ts';
+import { statExisting } from '../../../storage/existing-file.ts';
 import { type Program, programOf, UNKNOWN_PROGRAM } from '../../writer/programs.ts';
 import {
   bindIntegers,
@@ -19,19 +18,24 @@ import {
 import { withoutPlannedLimits } from './limit-parameters.ts';
 import { JsonStatement } from './rows-json.ts';
 
+/** As `openSqlite`. */
+export type OpenSqlite = (file: string | Buffer, options?: Sqlite.Options) => Sqlite.Database;
+
 /** The actor's connection. The first read opens it. */
 export class Reader {
+  readonly #openSqlite: OpenSqlite;
   readonly #file: string;
   readonly #migrated: boolean;
   /** Null unless the text is a pure read. */
-  readonly #statements = new StatementCache<ReadStatement | null>(LIMITS.statementCache);
+  #statements = new StatementCache<ReadStatement | null>(LIMITS.statementCache);
   #db: Sqlite.Database | null = null;
   #snapshot: Snapshot | null = null;
   /** Counts how often the schema may have changed. */
   schema = 0;
 
   /** `migrated`: the file is there and is not made. */
-  constructor(file: string, migrated = false) {
+  constructor(openSqlite: OpenSqlite, file: string, migrated = false) {
+    this.#openSqlite = openSqlite;
     this.#file = file;
     this.#migrated = migrated;
   }
@@ -69,6 +73,12 @@ export class Reader {
     return db === null ? null : this.#prepare(db, sql).statement;
   }
 
+  /** Closes it until the next statement. */
+  rest(): void {
+    this.#statements = new StatementCache(LIMITS.statementCache);
+    this.close();
+  }
+
   close(): void {
     this.#snapshot?.db.close();
     this.#snapshot = null;
@@ -85,7 +95,7 @@ export class Reader {
       if (!isDiskFull(error)) throw error;
       if (this.#snapshot === null || stateOf(this.#file) !== this.#snapshot.state) {
         this.#snapshot?.db.close();
-        this.#snapshot = makeSnapshot(this.#file);
+        this.#snapshot = makeSnapshot(this.#openSqlite, this.#file);
       }
       if (this.#snapshot === null) throw error;
       const snapshot = this.#snapshot.db;
@@ -97,7 +107,7 @@ export class Reader {
     if (this.#db !== null) return this.#db;
     if (this.#migrated) statExisting(this.#file);
     try {
-      this.#db = openSqlite(this.#file, { readonly: true, fileMustExist: true, timeout: LIMITS.readBusyMs });
+      this.#db = this.#openSqlite(this.#file, { readonly: true, fileMustExist: true, timeout: LIMITS.readBusyMs });
     } catch (error) {
       if ((error as { code?: unknown }).code === 'SQLITE_CANTOPEN') return null;
       throw error;
@@ -188,7 +198,7 @@ const LOG_KINDS = [18, 19];
  * Opens the whole database in memory: for the first read of a file, SQLite makes the index of its log, which does not fit on a
  * full disk. Null when the file is too large, has a log, or is being changed. Throws SQLite's errors.
  */
-function makeSnapshot(file: string): Snapshot | null {
+function makeSnapshot(openSqlite: OpenSqlite, file: string): Snapshot | null {
   const state = stateOf(file);
   if (state === null) return null;
   const bytes = readFileSync(file);

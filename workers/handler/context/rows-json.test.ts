@@ -26,7 +26,7 @@ before(() => {
   writer = openSqlite(file);
   writer.pragma('journal_mode = WAL');
   writer.pragma('synchronous = OFF');
-  reader = new Reader(file);
+  reader = new Reader(openSqlite, file);
 });
 
 after(() => {
