@@ -129,6 +129,18 @@ export const LIMITS = {
 
   actorYoungMb: 6, // new objects of an actor: small, because short calls leave little behind
   memoryLookMs: 50, // how often a handler host looks at its memory, while it has actors
+  commonsCalls: 32, // calls of an app in the commons within `commonsWindowMs`; with more it gets a thread of its own
+  commonsWorkMs: 200, // time that its code may take there in that window
+  commonsWindowMs: 10 * SECOND,
+  commonsStallMs: 100, // an app whose code runs there for this long without a pause gets a thread of its own
+  commonsLookMs: 20, // how often a handler host looks for that, while the commons work
+  commonsCallBytes: 16 * MiB, // memory that one turn of an app may allocate there
+  commonsMemoryMb: 512, // JavaScript heap of the thread of a host's commons
+  commonsYoungMb: 16, // new objects of all of them
+  commonsPlaces: 500, // apps in the commons of one host; the least used one leaves first
+  commonsScriptBytes: 1 * MiB, // characters of all modules of an app there
+  commonsModuleDepth: 100, // modules that lead to a module
+  commonsDatabases: 200, // open databases there, by least use
   actorConcurrency: 64, // calls one actor works on at a time; the others wait in its mailbox
   actorResultsBytes: 32 * MiB, // results one actor works on at a time, judged by the last ones
   sqlBytes: 100 * KiB, // statement text of one call to `db`

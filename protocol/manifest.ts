@@ -1,5 +1,6 @@
 /** The types of an app's manifest, `app.json` (specification, "Members of the manifest"). */
 import type { InputIssue } from './errors.ts';
+import type { KeptReason } from './wire/commons.ts';
 
 export type JsonSchema = boolean | { [keyword: string]: unknown };
 
@@ -78,6 +79,8 @@ export type Manifest = {
   page?: { entry?: string };
   /** False where the results of its queries are not to be kept. */
   cache?: boolean;
+  /** Keeps its queries out of the commons. */
+  thread?: 'own';
   queries: QueryDefinition[];
   actions: ActionDefinition[];
   [member: string]: unknown;
@@ -122,6 +125,8 @@ export type VersionSummary = {
   blobQuotaMb?: number;
   /** Only where results are not to be kept. */
   cache?: false;
+  /** Whether its queries can run in the commons, or why not. Absent in drafts, and in versions that an older release prepared. */
+  commons?: true | { kept: KeptReason; detail: string };
   /** Numbers 1…n of the migrations this version has. */
   migrations: number;
   automations: number;

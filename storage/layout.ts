@@ -1,5 +1,6 @@
 /** Names every path of a gateway's files (specification, "Data directory"). Pure: touches no disk. */
 import { basename, join, resolve } from 'node:path';
+import { COMMONS_FILE } from '../protocol/wire/commons.ts';
 
 /** Names below a folder are fields of the class that extends this one. */
 class Folder {
@@ -107,6 +108,8 @@ export class VersionPaths extends CodeAndPrepared {
   /** Copies that are served instead of the code's files: HTML with the bridge, `.br` and `.gz`; and drawn icons. */
   readonly staticDir = join(this.prepared, 'static');
   readonly validators = join(this.prepared, 'validators.js');
+  /** A `CommonsScript`, where there can be one. */
+  readonly commons = join(this.prepared, COMMONS_FILE);
   /** The page as one document, where it can be one. */
   readonly page = join(this.prepared, 'page.html');
   /** TypeScript modules without types, by path, as handlers run them. A folder in place of one has the file `fault`, which says why. */

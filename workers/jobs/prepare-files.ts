@@ -19,6 +19,7 @@ import type {
   VersionSummary,
 } from '../../protocol/manifest.ts';
 import { checkManifest, manifestIssue } from '../../protocol/rules/manifest-check.ts';
+import type { CommonsFinding } from '../../protocol/wire/commons.ts';
 import type { VersionPaths } from '../../storage/layout.ts';
 import { validatorsLike } from './compile-validators.ts';
 import type { ExtractedFile } from './content/extracted.ts';
@@ -45,6 +46,8 @@ export type CheckedFiles = {
   migrations: number;
   automations: CheckedAutomation[];
   warnings?: InputIssue[];
+  /** Absent where nothing runs in the commons. */
+  commons?: CommonsFinding;
 };
 
 /** Throws the errors of manifests, migrations and automations for the files in `code`; handlers are checked apart. */
@@ -61,7 +64,7 @@ export function checkFiles({ app, uploadedAt, files }: VersionContent, code: str
 /** Writes `staged.prepared`. Throws the errors of schemas and pages. */
 export function prepareFiles(
   { versionId, uploadedAt, sha256, files, note }: VersionContent,
-  { manifestSha256, manifest, migrations, automations, warnings = [] }: CheckedFiles,
+  { manifestSha256, manifest, migrations, automations, warnings = [], commons }: CheckedFiles,
   staged: VersionPaths,
   preparation: StaticOptions,
 ): VersionSummary {
@@ -98,6 +101,7 @@ export function prepareFiles(
     ...(manifest.network === undefined ? {} : { network: manifest.network }),
     ...(manifest.blobQuotaMb === undefined ? {} : { blobQuotaMb: manifest.blobQuotaMb }),
     ...(manifest.cache === false ? { cache: false } : {}),
+    ...(commons === undefined ? {} : { commons: 'script' in commons ? (true as const) : commons }),
     migrations,
     automations: automations.length,
     ...(flat.length === 0 ? {} : { flatAutomations: flat.slice(0, LIMITS.automations) }),
@@ -107,6 +111,7 @@ export function prepareFiles(
     ...note,
   };
   writeNewFile(staged.validators, validators);
+  if (commons !== undefined && 'script' in commons) writeNewFile(staged.commons, JSON.stringify(commons.script));
   writeNewFile(staged.static, JSON.stringify(statics));
   writeNewFile(staged.summary, JSON.stringify(summary));
   return summary;

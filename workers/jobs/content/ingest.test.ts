@@ -299,6 +299,7 @@ test('the summary describes the version', async () => {
     knobs: manifest.knobs,
     migrations: 2,
     automations: 1,
+    commons: true,
     page: summary.page,
   });
   const document = readFileSync(join(staging, 'prepared', 'page.html'));

@@ -11,6 +11,7 @@ import type { Manifest, VersionSummary } from '../../../protocol/manifest.ts';
 import { isTypeScript } from '../../../protocol/rules/handler-imports.ts';
 import { checkManifest } from '../../../protocol/rules/manifest-check.ts';
 import { nearMisses } from '../../../protocol/rules/near-misses.ts';
+import type { CommonsFinding } from '../../../protocol/wire/commons.ts';
 import type { SentFiles } from '../../../protocol/wire/git-jobs.ts';
 import type {
   CheckJob,
@@ -123,10 +124,12 @@ export async function prepareAgain({ app, versionId, code, to, uploadedAt, sha25
     const checked = checkFiles(content, code);
     const icons = await drawIcons(code, files);
     const built = await buildPage(code, files, checked.manifest);
-    prepareFiles(content, checked, staged, { owner: { app }, compressed: true, before: null, icons, built });
     const paths = files.map(({ path }) => path);
-    if (paths.some(isTypeScript))
-      await writeErased((await inspectHandlers({ code, paths, ...checked })).erased, staged);
+    const erased = paths.some(isTypeScript) ? (await inspectHandlers({ code, paths, ...checked })).erased : new Map();
+    const commons = await findCommons(code, checked, paths, erased);
+    const preparation = { owner: { app }, compressed: true, before: null, icons, built };
+    prepareFiles(content, { ...checked, commons }, staged, preparation);
+    await writeErased(erased, staged);
     noteUploaded(checked.automations, staged);
     listPrepared(staged);
     await syncTree(to);
@@ -134,6 +137,17 @@ export async function prepareAgain({ app, versionId, code, to, uploadedAt, sha25
     rmSync(to, { recursive: true, force: true });
     throw error;
   }
+}
+
+/** As `commonsScript`, whose parser is large. */
+async function findCommons(
+  code: string,
+  { manifest }: CheckedFiles,
+  paths: string[],
+  erased: ErasedModules,
+): Promise<CommonsFinding> {
+  const { commonsScript } = await import('../commons-script.ts');
+  return commonsScript(code, manifest, paths, erased);
 }
 
 /** Writes the list by which damage is noticed. */
@@ -173,7 +187,9 @@ async function prepare(
   const { manifest, automations } = checked;
   const icons = await drawIcons(staged.code, files);
   const preparation = { owner: { app }, compressed: true, before: active, icons, built };
-  const summary = prepareFiles(content, { ...checked, warnings }, staged, preparation);
+  const paths = files.map(({ path }) => path);
+  const commons = await findCommons(staged.code, checked, paths, erased);
+  const summary = prepareFiles(content, { ...checked, warnings, commons }, staged, preparation);
   await writeErased(erased, staged);
   // The repository keeps the author's files; from here on they are rewritten.
   const commit = gathered.commit ?? (await commitFiles(job, id, staged.code, manifest));
