@@ -248,6 +248,7 @@ export async function buildAll(outdir = dist, further = []) {
         'writer-thread': 'workers/writer/writer-thread.ts',
         host: 'workers/handler/host.ts',
         actor: 'workers/handler/actor.ts',
+        commons: 'workers/commons/commons.ts',
         sql: 'workers/sql/main.ts',
         'sql-thread': 'workers/sql/sql-thread.ts',
       },
@@ -259,6 +260,18 @@ export async function buildAll(outdir = dist, further = []) {
       format: 'cjs',
       outdir,
       outExtension: { '.js': '.cjs' },
+    }),
+    // Evaluated in each context of the commons.
+    build({
+      ...common,
+      entryPoints: { resident: 'workers/commons/resident.ts' },
+      outdir,
+      format: 'cjs',
+      outExtension: { '.js': '.cjs' },
+      sourcemap: false,
+      minifyWhitespace: true,
+      inject: [join(root, 'workers/commons/stand-ins.ts')],
+      plugins,
     }),
     build({
       ...common,

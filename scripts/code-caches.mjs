@@ -9,7 +9,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
-const ENTRIES = ['serve', 'writer', 'writer-thread', 'host', 'actor', 'jobs', 'job', 'sql', 'sql-thread', 'cli'];
+const ENTRIES = ['serve', 'writer', 'writer-thread', 'host', 'actor', 'commons', 'jobs', 'job', 'sql', 'sql-thread', 'cli'];
 const LOOK_MS = 50;
 const LIMIT_MS = 60_000;
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -31,6 +31,8 @@ export async function makeCodeCaches(tree = root, node = process.execPath) {
       const answer = await fetch(`${url}/svc/_tool/${tool}`, { method: 'POST', headers, body: JSON.stringify(body) });
       if (!answer.ok) throw new Error(`${tool} was answered ${answer.status}: ${await answer.text()}`);
     };
+    // In the commons, in a thread, and with data.
+    await call('svc_read', { app: 'todos', query: 'list' });
     await call('svc_write', { app: 'todos', action: 'add', input: { title: 'Milk' } });
     await call('svc_read', { app: 'todos', query: 'list' });
     for (const words of [['apps'], ['sql', 'todos', 'SELECT 1']])

@@ -22,6 +22,8 @@ function app(
     id,
     name: id,
     version: '1.0.0',
+    // In the commons they end otherwise: see commons.e2e.test.ts.
+    thread: 'own',
     queries: tools(queries).map(({ writes: _, ...tool }) => tool),
     actions: tools(actions),
   };

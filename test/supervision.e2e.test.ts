@@ -10,11 +10,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { before, describe, type TestContext, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { appOf } from '../testing/apps.ts';
+import { type AppSource, appOf as anyAppOf } from '../testing/apps.ts';
 import { EDGES, eventually, gatewayOfSuite } from '../testing/edges.ts';
 import { type Answer, ENDS_WITH_PARENT, root, startGateway, type TestGateway } from '../testing/gateway.ts';
 import { isRunning } from '../testing/processes.ts';
 import { inTime, LONG_MS } from '../testing/waiting.ts';
+
+/** These tests are about threads: no app of theirs is in the commons. */
+function appOf(id: string, source: AppSource = {}) {
+  return anyAppOf(id, { ...source, manifest: { thread: 'own', ...source.manifest } });
+}
 
 /** The app `slow`, whose calls take as long as the test wants: `hold` ends when what it fetches is answered. */
 function slow(put: { timeoutMs?: number } = {}): Record<string, string | Buffer> {

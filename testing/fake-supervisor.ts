@@ -9,6 +9,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { ErrorBody } from '../protocol/errors.ts';
 import type { JsonSchema } from '../protocol/manifest.ts';
+import { COMMONS_FILE, type OwnReason } from '../protocol/wire/commons.ts';
 import {
   type ActorSpec,
   type AskVerb,
@@ -24,6 +25,7 @@ import { ADMIN_CALLER, CALLER_KINDS, callerText, type HandlerCaller } from '../p
 import { hostFlags, OWN_PROCESS } from '../protocol/wire/host-flags.ts';
 import { Link } from '../protocol/wire/link.ts';
 import { openTicket, signTicket, type Ticket } from '../protocol/wire/ticket.ts';
+import { commonsScript } from '../workers/jobs/commons-script.ts';
 import { compileValidators } from '../workers/jobs/compile-validators.ts';
 import { inTime, LONG_MS } from './waiting.ts';
 
@@ -53,6 +55,12 @@ export type Ask = {
   refuse(error: ErrorBody): void;
 };
 
+/** Whether apps begin in the commons, where they can: the same cases run with either. */
+let begins: 'thread' | 'commons' = 'thread';
+export function beginIn(place: 'thread' | 'commons'): void {
+  begins = place;
+}
+
 /** A call that was answered with an error frame. */
 export class CallFailed extends Error {
   readonly body: ErrorBody;
@@ -78,6 +86,8 @@ export class FakeSupervisor {
   readonly #apps = new Map<number, App>();
   readonly #events = new EventEmitter();
   #hostLink: Link | null = null;
+  /** The thread of the commons; null where there is none. */
+  commons: Link | null = null;
   #lastActor = 0;
 
   /** Starts a writer and a handler host and waits until both are ready. */
@@ -124,7 +134,34 @@ export class FakeSupervisor {
     });
     await inTime(Promise.race([ready, ended]), 'the start of the writer and the host', LONG_MS);
     ended.catch(() => {});
+    if (begins === 'commons') await supervisor.startCommons();
     return supervisor;
+  }
+
+  /** Starts the thread of the commons; resolves when it is ready. */
+  async startCommons(): Promise<void> {
+    const ready = once(this.#events, 'commons-ready');
+    this.send([Kind.commons, signTicket({ role: 'commons', host: 'h1', n: 1 }, this.#key)]);
+    const ended = once(this.host, 'exit').then(() => {
+      throw new Error('The host ended.');
+    });
+    await inTime(Promise.race([ready, ended]), 'the start of the commons', LONG_MS);
+  }
+
+  /** The app with this number goes on in a thread, the others in the next commons. */
+  async #settleAgain(actorId: number): Promise<void> {
+    const others = [...this.#apps.values()].filter((app) => app.inCommons && app.spec.actorId !== actorId);
+    this.#apps.get(actorId)?.leaves('failed');
+    await this.startCommons();
+    for (const app of others) app.settleAgain();
+  }
+
+  /** How the thread of the commons ends, once. */
+  async commonsEnded(): Promise<FrameOf<'commonsEnded'>> {
+    const [frame] = (await inTime(once(this.#events, 'commons-ended'), 'the end of the commons', LONG_MS)) as [
+      FrameOf<'commonsEnded'>,
+    ];
+    return frame;
   }
 
   private constructor(dir: string, key: Buffer, server: Server, writer: ChildProcess, host: ChildProcess) {
@@ -140,6 +177,7 @@ export class FakeSupervisor {
           if (frame[0] === Kind.hello) role = openTicket(frame[1], key);
           if (role?.role === 'host') this.#fromHost(frame, link);
           if (role?.role === 'writer' && frame[0] === Kind.ready) this.#events.emit('writer-ready');
+          if (role?.role === 'commons') this.#fromCommons(frame, link);
           if (role?.role === 'actor') this.#apps.get(role.actorId)?.receive(frame, link);
         },
         onClose: () => {},
@@ -177,6 +215,11 @@ export class FakeSupervisor {
       actions: definitions('actions'),
     };
     write(join(preparedDir, 'validators.js'), validators ?? compileValidators(manifest));
+    const finding =
+      this.commons === null || spec.automation != null
+        ? null
+        : commonsScript(codeDir, manifest, Object.keys(files), new Map());
+    if (finding !== null && 'script' in finding) write(join(preparedDir, COMMONS_FILE), JSON.stringify(finding.script));
     const app = new App(this, {
       actorId,
       app: id,
@@ -203,6 +246,7 @@ export class FakeSupervisor {
       actions: tools('actions'),
       ...spec,
     });
+    app.inCommons = finding !== null && 'script' in finding;
     return this.#run(app);
   }
 
@@ -215,13 +259,15 @@ export class FakeSupervisor {
 
   #run(app: App): App {
     this.#apps.set(app.spec.actorId, app);
-    this.send([Kind.start, app.spec]);
+    if (app.inCommons) this.commons?.send([Kind.resident, app.spec.actorId, [Kind.start, app.spec]]);
+    else this.send([Kind.start, app.spec]);
     return app;
   }
 
   /** Ends all actors at once, even busy ones. */
   async endApps(): Promise<void> {
     for (const app of this.#apps.values()) app.stop(true);
+    if (this.commons !== null) await this.startCommons();
     await Promise.all([...this.#apps.values()].map((app) => app.exited));
     this.#apps.clear();
   }
@@ -259,11 +305,26 @@ export class FakeSupervisor {
     rmSync(this.dir, { recursive: true, force: true });
   }
 
+  #fromCommons(frame: Frame, link: Link): void {
+    if (frame[0] === Kind.hello) return;
+    if (frame[0] === Kind.ready) {
+      this.commons = link;
+      this.#events.emit('commons-ready');
+    } else if (frame[0] === Kind.resident) this.#apps.get(frame[1])?.receive(frame[2] as Frame, null);
+    else if (frame[0] === Kind.leaves) this.#apps.get(frame[1])?.leaves(frame[2]);
+    else if (frame[0] === Kind.exited) this.#apps.get(frame[1])?.exitedThere({ reason: frame[2], detail: frame[3] });
+  }
+
   #fromHost(frame: Frame, link: Link): void {
     this.#hostLink = link;
     if (frame[0] === Kind.ready) this.#events.emit('host-ready');
     if (frame[0] === Kind.pong) this.#events.emit('host-pong', frame);
     if (frame[0] === Kind.exited) this.#apps.get(frame[1])?.hasExited({ reason: frame[2], detail: frame[3] });
+    if (frame[0] === Kind.commonsEnded) {
+      this.#events.emit('commons-ended', frame);
+      // The test may have ended.
+      this.#settleAgain(frame[1]).catch(() => {});
+    }
   }
 }
 
@@ -280,7 +341,16 @@ export class App {
   onAsk: ((ask: Ask) => void) | null = null;
   readonly #supervisor: FakeSupervisor;
   readonly #events = new EventEmitter();
-  readonly #calls = new Map<number, { resolve: (outcome: Outcome) => void; reject: (error: Error) => void }>();
+  readonly #calls = new Map<
+    number,
+    { frames: Frame[]; resolve: (outcome: Outcome) => void; reject: (error: Error) => void }
+  >();
+  inCommons = false;
+  /** Why it left them. */
+  left: OwnReason | null = null;
+  /** Frames for its thread, until that is there. */
+  #held: Frame[] | null = null;
+  #secrets: Frame | null = null;
   #link: Link | null = null;
   #lastCall = 0;
   #exit!: (exit: Exit) => void;
@@ -334,28 +404,64 @@ export class App {
     caller: HandlerCaller = ADMIN_CALLER,
   ): Promise<Outcome> {
     const id = ++this.#lastCall;
-    this.#link?.send([Kind.caller, 0, CALLER_KINDS.indexOf(caller.kind), callerText(caller)]);
-    this.#link?.send([Kind.dispatch, id, remainingMs, kind, tool, Buffer.from(body), `trace-${id}`, 0]);
+    if (this.inCommons && kind !== ToolKind.query && kind !== ToolKind.tracked) this.leaves('action');
+    const frames: Frame[] = [
+      [Kind.caller, 0, CALLER_KINDS.indexOf(caller.kind), callerText(caller)],
+      [Kind.dispatch, id, remainingMs, kind, tool, Buffer.from(body), `trace-${id}`, 0],
+    ];
+    for (const frame of frames) this.#send(frame);
     return new Promise((resolve, reject) => {
-      this.#calls.set(id, { resolve, reject });
+      this.#calls.set(id, { frames, resolve, reject });
     });
+  }
+
+  /** It goes on in a thread, and its calls run again there. */
+  leaves(reason: OwnReason): void {
+    if (!this.inCommons) return;
+    this.inCommons = false;
+    this.left = reason;
+    this.#held = [
+      ...(this.#secrets === null ? [] : [this.#secrets]),
+      ...[...this.#calls.values()].flatMap(({ frames }) => frames),
+    ];
+    this.#supervisor.commons?.send([Kind.resident, this.spec.actorId, [Kind.stop, this.spec.actorId, true]]);
+    this.#supervisor.send([Kind.start, this.spec]);
+    this.#events.once('ready', () => {
+      const held = this.#held ?? [];
+      this.#held = null;
+      for (const frame of held) this.#send(frame);
+    });
+  }
+
+  settleAgain(): void {
+    const begun: Frame[] = [[Kind.start, this.spec], ...(this.#secrets === null ? [] : [this.#secrets])];
+    for (const frame of [...begun, ...[...this.#calls.values()].flatMap(({ frames }) => frames)]) this.#send(frame);
+  }
+
+  #send(frame: Frame): void {
+    if (this.inCommons) this.#supervisor.commons?.send([Kind.resident, this.spec.actorId, frame]);
+    else if (this.#held !== null) this.#held.push(frame);
+    else this.#link?.send(frame);
   }
 
   /** The secrets of its app from now on. */
   secrets(values: Record<string, string>, unreadable: string[] | null = [], fault = ''): void {
-    this.#link?.send([Kind.secrets, Object.entries(values), unreadable, fault]);
+    this.#secrets = [Kind.secrets, Object.entries(values), unreadable, fault];
+    this.#send(this.#secrets);
   }
 
   cancel(id: number, reason: CancelReason): void {
-    this.#link?.send([Kind.cancel, id, reason]);
+    this.#send([Kind.cancel, id, reason]);
   }
 
   stop(force = false): void {
-    this.#supervisor.send([Kind.stop, this.spec.actorId, force]);
+    const stop: Frame = [Kind.stop, this.spec.actorId, force];
+    if (this.inCommons) this.#send(stop);
+    else this.#supervisor.send(stop);
   }
 
   async ping(): Promise<FrameOf<'pong'>[2]> {
-    this.#link?.send([Kind.ping, 7]);
+    this.#send([Kind.ping, 7]);
     const [pong] = (await inTime(once(this.#events, 'pong'), 'the answer to a ping')) as [FrameOf<'pong'>];
     return pong[2];
   }
@@ -374,12 +480,24 @@ export class App {
     this.#link?.close();
   }
 
+  #take(id: number) {
+    const call = this.#calls.get(id);
+    this.#calls.delete(id);
+    return call;
+  }
+
+  /** In the commons. */
+  exitedThere(exit: Exit): void {
+    if (this.inCommons) this.hasExited(exit);
+  }
+
   hasExited(exit: Exit): void {
     this.#exit(exit);
   }
 
-  receive(frame: Frame, link: Link): void {
-    this.#link = link;
+  /** `link` is that of its thread; null for the commons. */
+  receive(frame: Frame, link: Link | null): void {
+    if (link !== null) this.#link = link;
     switch (frame[0]) {
       case Kind.ready:
         this.#events.emit('ready');
@@ -412,11 +530,11 @@ export class App {
       }
       case Kind.result: {
         const value: unknown = JSON.parse(Buffer.from(frame[3]).toString());
-        this.#calls.get(frame[1])?.resolve({ status: frame[2], value, handlerMs: frame[4] });
+        this.#take(frame[1])?.resolve({ status: frame[2], value, handlerMs: frame[4] });
         break;
       }
       case Kind.error:
-        this.#calls.get(frame[1])?.reject(new CallFailed(frame[2]));
+        this.#take(frame[1])?.reject(new CallFailed(frame[2]));
         break;
     }
   }

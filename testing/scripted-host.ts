@@ -157,6 +157,8 @@ export class World {
     },
     meter: () => new Meter(),
     retired: (reason) => void this.retired.push(reason),
+    commons: null,
+    leftCommons: () => {},
     log: () => {},
     callbacks: {
       ...NO_CALLBACKS,

@@ -3,6 +3,7 @@ import type { AgentScope, ProbeOrder, ProbeResult, RunnerEvent, TurnOrder } from
 import type { ToolServerState } from '../agents/tool-server-entries.ts';
 import type { ErrorBody } from '../errors.ts';
 import type { EgressPolicy } from '../rules/egress.ts';
+import type { CommonsEnd, LeaveReason } from './commons.ts';
 import type { JobAnswer, JobFailure, JobName, JobPool } from './jobs.ts';
 
 export const Kind = {
@@ -56,6 +57,10 @@ export const Kind = {
   released: 51,
   replaced: 53,
   caller: 52,
+  commons: 54,
+  resident: 55,
+  leaves: 56,
+  commonsEnded: 57,
 } as const;
 
 /**
@@ -345,6 +350,14 @@ type Frames = {
   start: [spec: ActorSpec];
   /** Without `force` the actor first finishes the calls it has; `force` ends the thread, as far as it is not in native code. */
   stop: [actorId: number, force: boolean];
+  /** Supervisor → host: start the thread of the commons, with this ticket. */
+  commons: [ticket: string];
+  /** Supervisor → commons and back: a frame to or from the actor of this number, as on the connection of a thread of its own. */
+  resident: [actorId: number, frame: unknown[]];
+  /** Commons → supervisor: the app goes on in a thread of its own, and its calls run again. Nothing more comes of it. */
+  leaves: [actorId: number, reason: LeaveReason, detail: string];
+  /** Host → supervisor: the thread of the commons is given up, in a turn of this actor, 0 for none. */
+  commonsEnded: [actorId: number, end: CommonsEnd, detail: string];
   /** Host → supervisor. `stopped` is answered to `stop` only; `detail` is for people and holds no path. */
   exited: [actorId: number, reason: 'stopped' | 'memory' | 'crash' | 'failed_to_start', detail: string];
   /** Watch thread of the shared writer → supervisor: a statement of an app takes long. It goes on unless the answer is `halt`. */

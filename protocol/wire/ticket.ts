@@ -8,6 +8,8 @@ export type Ticket =
   | { role: 'writer'; name: string }
   | { role: 'writer-watch'; name: string }
   | { role: 'host'; host: string }
+  /** The thread of a host's commons, the `n`th. */
+  | { role: 'commons'; host: string; n: number }
   | { role: 'jobs' }
   | { role: 'sql'; name: string }
   | { role: 'agents' }

@@ -69,6 +69,7 @@ export async function systemStatus(services: Services): Promise<SystemStatus> {
       // There is none with a host's logger.
       droppedGatewayLogLines: streamOf(services.log)?.droppedLines ?? 0,
       retired: tree.retired,
+      leftCommons: tree.leftCommons,
     },
   };
 }
@@ -124,7 +125,8 @@ async function childStatus(child: Child): Promise<ProcessStatus> {
 /** One for each thread of the actor on `host`; an actor without threads is shown where it would start. */
 function statusOn(host: Child, actor: Actor, home: Child): ActorStatus[] {
   const { app, automation, restarts, lastExit } = actor;
-  const common = { app, automation, restarts, mailbox: actor.mailbox.size, lastExit };
+  const placed = { place: actor.mayShare ? ('commons' as const) : ('own' as const), placeReason: actor.place.reason };
+  const common = { app, automation, restarts, mailbox: actor.mailbox.size, lastExit, ...placed };
   if (actor.generations.length === 0 && home === host) {
     const { versionId } = actor.summary;
     return [{ ...common, versionId, state: actor.state, uptimeMs: null, inFlight: 0, memory: null, calls: 0 }];

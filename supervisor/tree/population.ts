@@ -80,6 +80,11 @@ export class Population<T extends Tenant> {
 
   delete(actor: T): void {
     this.#actors.delete(actor.key);
+    this.leave(actor);
+  }
+
+  /** It gives its place up, or its wait for one. */
+  leave(actor: T): void {
     this.#placed.delete(actor);
     this.#waiting.delete(actor);
   }

@@ -4,6 +4,7 @@ import type { SvcError } from '../../protocol/errors.ts';
 import { isDraftKey, isOwnDatabase } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
+import { OWN_REASONS, type OwnReason } from '../../protocol/wire/commons.ts';
 import { type Frame, Kind, type OwnedBucket, RETIRE_REASONS, type RetireReason } from '../../protocol/wire/frames.ts';
 import type { Link, LinkHandlers } from '../../protocol/wire/link.ts';
 import type { Ticket } from '../../protocol/wire/ticket.ts';
@@ -13,6 +14,7 @@ import { Deadlines } from './actor/call.ts';
 import { stoppingError } from './actor/call-errors.ts';
 import { actorKey, Generation } from './actor/generation.ts';
 import { Child, type ChildEvents, type ChildSpec } from './child.ts';
+import { Commons } from './commons.ts';
 import { Hosts } from './hosts.ts';
 import { LinkServer } from './links.ts';
 import { Population } from './population.ts';
@@ -25,6 +27,8 @@ export class Tree {
   /** Each kind of actors has separate places: previews and runs never take those of live apps. */
   readonly apps: Population<Actor>;
   readonly drafts: Population<Actor>;
+  /** Apps whose queries run in the commons of the hosts; they have their mailboxes in `apps`. */
+  readonly commons: Population<Actor> | null;
   readonly fires = new Population<Actor>({
     places: LIMITS.fireThreads,
     share: LIMITS.fireThreadsOfApp,
@@ -47,7 +51,11 @@ export class Tree {
     RETIRE_REASONS.map((reason) => [reason, 0]),
   ) as Record<RetireReason, number>;
 
+  /** How often an app left the commons, by why. */
+  readonly leftCommons = Object.fromEntries(OWN_REASONS.map((reason) => [reason, 0])) as Record<OwnReason, number>;
+
   readonly #options: TreeOptions;
+  readonly #commons = new Map<Child, Commons>();
   readonly #specifications: Specifications;
   readonly #links: LinkServer;
   readonly #generations = new Map<number, Generation>();
@@ -64,6 +72,9 @@ export class Tree {
     const shared = { idleMs, mailboxLimit, concurrency: LIMITS.actorConcurrency };
     this.apps = new Population({ places: maxLiveActors, ...shared });
     this.drafts = new Population({ places: LIMITS.draftThreads, ...shared });
+    // An app that is tested has a clock of its own.
+    this.commons =
+      options.simulation === undefined ? new Population({ places: LIMITS.commonsPlaces * count, ...shared }) : null;
     this.#specifications = new Specifications(options);
     // At a stop processes end with their connections, in any order.
     this.#links = new LinkServer(this.#specifications.key, this.#welcome, (why) => {
@@ -77,6 +88,10 @@ export class Tree {
       spawn: this.#spawn,
       meter: (app) => this.meters.of(app),
       retired: this.#retired,
+      commons: this.commons,
+      leftCommons: (reason) => {
+        this.leftCommons[reason]++;
+      },
       log,
       callbacks,
     };
@@ -163,6 +178,7 @@ export class Tree {
     await Promise.all(
       actors.map(async (actor) => {
         (actor === own ? this.#populationOf(app) : this.fires).delete(actor);
+        this.commons?.leave(actor);
         await actor.stop('moved', drainMs);
         await this.hosts.release(actor.key);
       }),
@@ -227,6 +243,7 @@ export class Tree {
 
   async #remove(population: Population<Actor>, actor: Actor, refusal?: SvcError): Promise<void> {
     population.delete(actor);
+    this.commons?.leave(actor);
     await actor.stop('removed', LIMITS.cancelGraceMs, refusal);
     await this.hosts.release(actor.key);
   }
@@ -244,15 +261,32 @@ export class Tree {
     rmSync(this.#options.socketFolder, { recursive: true, force: true });
   }
 
-  readonly #spawn: ActorEnvironment['spawn'] = (actor, summary, events) => {
+  readonly #spawn: ActorEnvironment['spawn'] = (actor, summary, events, inCommons) => {
     const spec = this.#specifications.thread(actor, summary, this.writers);
     const given = () => callbacks.secrets(spec.app);
     const { callbacks, simulation } = this.#options;
     const host = this.hosts.hostOf(actor.key);
-    const generation = new Generation(spec, summary, host, events, now, given, callbacks.keepBlob, simulation?.clock);
+    const { keepBlob } = callbacks;
+    const commons = inCommons ? this.#commonsOf(host) : null;
+    const generation = new Generation(spec, summary, host, events, now, given, keepBlob, simulation?.clock, commons);
     this.#generations.set(spec.actorId, generation);
     return generation;
   };
+
+  #commonsOf(host: Child): Commons {
+    const known = this.#commons.get(host);
+    if (known !== undefined) return known;
+    const sign = (ticket: Ticket) => this.#specifications.ticket(ticket);
+    const commons = new Commons(host, sign, {
+      onEnded: (what) => this.#options.log('warn', what),
+      onStuck: (key) => {
+        if (!this.hosts.isolate(key)) this.#find(key)?.harmedOthers('a query of it could not be ended');
+        host.kill(`a thread of ${key} could not be ended`);
+      },
+    });
+    this.#commons.set(host, commons);
+    return commons;
+  }
 
   readonly #retired = (reason: RetireReason): void => {
     this.retired[reason]++;
@@ -267,6 +301,10 @@ export class Tree {
         return { onFrame: (frame) => this.#watched(ticket.name, frame, link), onClose: () => {} };
       case 'host':
         return this.hosts.all.find((host) => host.name === ticket.host)?.attach(link) ?? null;
+      case 'commons': {
+        const host = this.hosts.all.find(({ name }) => name === ticket.host);
+        return (host && this.#commons.get(host)?.attach(link, ticket)) ?? null;
+      }
       case 'agents':
         return this.agents?.attach(link) ?? null;
       case 'jobs':
@@ -319,6 +357,10 @@ export class Tree {
         for (const generation of this.#generations.values()) if (generation.host === host) generation.hostReady();
       },
       onFrame: (frame) => {
+        if (frame[0] === Kind.commonsEnded) {
+          this.#commons.get(host)?.ended(frame);
+          return;
+        }
         if (frame[0] !== Kind.exited) throw new Error(`A host may not send frames of kind ${frame[0]}.`);
         const generation = this.#generations.get(frame[1]);
         if (generation?.host === host) generation.exited(frame[2], frame[3]);
@@ -356,6 +398,7 @@ export class Tree {
     const hit = [...this.#generations.values()].filter((generation) => generation.host === host);
     // The culprits move first: what runs again below must not run here.
     if (!solitaryFor && !this.#stopping) this.#moveCulprits(host, hit, reason);
+    this.#commons.get(host)?.hostGone();
     for (const generation of hit) {
       if (generation.state === 'placed' && this.hosts.hostOf(generation.key) === host) continue;
       generation.hostGone(`its host ${reason}`, solitaryFor === null);
@@ -415,7 +458,7 @@ export class Tree {
 
   #tidy(): void {
     const at = now();
-    for (const population of [this.apps, this.drafts, this.fires]) population.tidy(at);
+    for (const population of [this.apps, this.drafts, this.fires, this.commons]) population?.tidy(at);
     this.writers.tidy((app) => this.existing(app) !== undefined);
     for (const key of this.hosts.steadyApps()) {
       const actor = this.#find(key);

@@ -10,6 +10,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { type ActorSpec, type Frame, type FrameOf, type HostBootstrap, Kind } from '../../protocol/wire/frames.ts';
 import { type Link, openLink, pong } from '../../protocol/wire/link.ts';
 import { PRIVATE_UMASK } from '../../storage/files/private-tree.ts';
+import { CommonsThread } from '../commons/commons-thread.ts';
 import { MemoryWatch, type Watched } from './memory-watch.ts';
 
 /** Host → thread. */
@@ -81,6 +82,7 @@ class Host {
   readonly #link: Link;
   readonly #memory: MemoryWatch;
   readonly #actors = new Map<number, ActorThread>();
+  #commons: CommonsThread | null = null;
   /** A blank thread, so that a cold start does not wait for one. */
   #spare: Worker | null = null;
   #spareTimer: NodeJS.Timeout | undefined;
@@ -105,6 +107,9 @@ class Host {
       case Kind.stop:
         this.#stop(frame[1], frame[2]);
         break;
+      case Kind.commons:
+        this.#startCommons(frame[1]);
+        break;
       case Kind.ping:
         this.#link.send(pong(frame[1], { actors: this.#actors.size }));
         break;
@@ -115,7 +120,7 @@ class Host {
 
   /** Ends at once: an exit would wait for the threads, and one in a native loop never ends. */
   #end(): never {
-    if (this.#actors.size > 0) process.kill(process.pid, 'SIGKILL');
+    if (this.#actors.size > 0 || this.#commons !== null) process.kill(process.pid, 'SIGKILL');
     process.exit(0);
   }
 
@@ -149,6 +154,18 @@ class Host {
       this.#link.send([Kind.exited, spec.actorId, actor.exitReason(), actor.detail]);
     });
     actor.tell({ type: 'start', spec });
+  }
+
+  #startCommons(ticket: string): void {
+    this.#commons?.stop();
+    try {
+      this.#commons = new CommonsThread(this.#bootstrap.supervisorSocket, ticket, (actorId, end, detail) => {
+        if (end !== 'stuck') this.#commons = null;
+        this.#link.send([Kind.commonsEnded, actorId, end, detail]);
+      });
+    } catch (error) {
+      this.#link.send([Kind.commonsEnded, 0, 'crash', (error as Error).message]);
+    }
   }
 
   /** Without `force` the actor finishes its calls first. A thread in native code ends only when that returns. */

@@ -33,6 +33,8 @@ const actor = (app: string, more: Partial<ActorStatus> = {}): ActorStatus => ({
   memory: 2048,
   calls: 1204,
   lastExit: null,
+  place: 'own',
+  placeReason: 'action',
   ...more,
 });
 
@@ -52,7 +54,14 @@ const STATUS: SystemStatus = {
     process('host 1', {
       actors: [
         actor('notes'),
-        actor('todos', { state: 'quarantined', uptimeMs: null, memory: null, lastExit: 'crash' }),
+        actor('todos', {
+          place: 'commons',
+          placeReason: null,
+          state: 'quarantined',
+          uptimeMs: null,
+          memory: null,
+          lastExit: 'crash',
+        }),
       ],
     }),
     process('host 2', {
@@ -88,7 +97,8 @@ const STATUS: SystemStatus = {
     droppedLogLines: 0,
     droppedGatewayLogLines: 12,
     retired: { idle: 1, evicted: 0, superseded: 0, deadline: 0, memory: 0, crash: 2, unresponsive: 0, shutdown: 0 },
-  } as SystemStatus['counters'],
+    leftCommons: { action: 3, busy: 0 },
+  } as unknown as SystemStatus['counters'],
 };
 
 test('the process tree', () => {
@@ -104,10 +114,10 @@ test('the process tree', () => {
       'supervisor | 10 | ● running | 1 min | 1 MiB | 500 ms | 0',
       '├─ writer | 10 | ● running | 1 min | 1 MiB | 500 ms | 2 | signal SIGKILL',
       '├─ host 1 | 10 | ● running | 1 min | 1 MiB | 500 ms | 0',
-      '│ | ├─ notes aaaaaa | ● ready | 1 s | 2 KiB | 0 | 1 | 1,204 | 0',
-      '│ | └─ todos aaaaaa | ● quarantined | 0 | 1 | 1,204 | 0 | crash',
+      '│ | ├─ notes aaaaaa | own: action | ● ready | 1 s | 2 KiB | 0 | 1 | 1,204 | 0',
+      '│ | └─ todos aaaaaa | commons | ● quarantined | 0 | 1 | 1,204 | 0 | crash',
       '└─ host 2 | ● starting | 0',
-      ' | ├─ tasks v12 | ● ready | 1 s | 2 KiB | 0 | 1 | 1,204 | 0',
+      ' | ├─ tasks v12 | own: action | ● ready | 1 s | 2 KiB | 0 | 1 | 1,204 | 0',
       ' | └─ tasks/digest aaaaaa | ● ready | 1 s | 2 KiB | 0 | 0 | 1,204 | 0',
     ],
   );
@@ -117,6 +127,7 @@ test('the process tree', () => {
     'gateway      subscribers 3   change ring 2 KiB   dropped gateway log lines 12',
     'automations  registered 4   enabled 3   running 1',
     'retired      idle 1   crash 2',
+    'own threads  action 3',
     'writer       group commits 7',
   ]);
 });

@@ -108,7 +108,20 @@ function actorRow(actor: ActorStatus, branch: string): Cell[] {
   const { app, automation, versionId, memory, mailbox, inFlight, calls } = actor;
   const name = automation === null ? app : automationRef(app, automation);
   const load = [notable(mailbox), formatCount(inFlight), formatCount(calls)];
-  return [`${branch}${name} ${shortVersion(versionId)}`, '', ...life(actor, memory), '', ...load, ...ends(actor)];
+  return [
+    `${branch}${name} ${shortVersion(versionId)}`,
+    { text: drawPlace(actor), format: 'dim' },
+    ...life(actor, memory),
+    '',
+    ...load,
+    ...ends(actor),
+  ];
+}
+
+/** `commons`, or why the app has a thread of its own: `own: action`. An older gateway does not report it. */
+function drawPlace({ automation, place, placeReason }: ActorStatus): string {
+  if (automation !== null || place === undefined) return '';
+  return placeReason === null ? place : `${place}: ${placeReason}`;
 }
 
 function life({ state, uptimeMs }: ProcessStatus | ActorStatus, memory: number | null): Cell[] {
@@ -204,11 +217,12 @@ function listed(name: string, lines: string[], style: Style): string[] {
 
 /** One line for each source of counters; those that are 0 are left out. */
 function counterLines(now: SystemStatus, width: number, style: Style): string[] {
-  const { retired, ...gateway } = now.counters;
+  const { retired, leftCommons = {}, ...gateway } = now.counters;
   const sources: [name: string, counters: Record<string, number>][] = [
     ['gateway', gateway],
     ['automations', now.automations],
     ['retired', retired],
+    ['own threads', leftCommons],
     ...now.processes.map(({ name, counters }): [string, Record<string, number>] => [name, counters ?? {}]),
   ];
   return sources.flatMap(([name, counters]) => {

@@ -26,6 +26,11 @@ const ACTOR = object({
   memory: BYTES_OR_NULL,
   calls: count,
   lastExit: textOrNull,
+  place: {
+    ...oneOf('commons', 'own'),
+    says: 'Where its queries run: in the [commons](operations.md#quiet-apps), or in a thread of its own',
+  },
+  placeReason: { ...textOrNull, says: 'Why it has a thread of its own' },
 });
 const PROCESS = object(
   {
@@ -78,6 +83,7 @@ const STATUS = object({
     droppedLogLines: { ...count, says: "Of the apps' logs" },
     droppedGatewayLogLines: { ...count, says: "Of the [gateway's own log](configuration.md#the-log)" },
     retired: { ...COUNTS, says: 'Threads that ended, by reason' },
+    leftCommons: { ...COUNTS, says: 'Apps that left the commons, by reason' },
   }),
 });
 

@@ -90,6 +90,18 @@ export function appFamilies(services: Services): Family[] {
       collect: () => byApp(({ restarts }, app) => [[{ app }, restarts]]),
     },
     {
+      name: 'svc_commons_apps',
+      help: 'Apps in the commons now.',
+      type: 'gauge',
+      collect: () => [[{}, tree.apps.all.filter(({ inCommons }) => inCommons).length]],
+    },
+    {
+      name: 'svc_commons_left_total',
+      help: 'Apps that left the commons for a thread of their own, by why.',
+      type: 'counter',
+      collect: () => Object.entries(tree.leftCommons).map(([reason, count]): Value => [{ reason }, count]),
+    },
+    {
       name: 'svc_runs_total',
       help: 'Runs of automations and turns of chats that ended, by their state.',
       type: 'counter',

@@ -10,8 +10,9 @@
  *   failed_to_start, quarantined ─new version, restart→ idle
  */
 import { movedError, SvcError } from '../../../protocol/errors.ts';
-import { appOfKey } from '../../../protocol/ids.ts';
+import { appOfKey, isDraftKey } from '../../../protocol/ids.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
+import type { OwnReason } from '../../../protocol/wire/commons.ts';
 import type { RetireReason } from '../../../protocol/wire/frames.ts';
 import type { Meter } from '../../operations/metrics/meters.ts';
 import { NEVER_USED, type Population, type Tenant, useAfter } from '../population.ts';
@@ -33,6 +34,7 @@ import {
 import { CrashRecord } from './crash-record.ts';
 import { actorKey, type Death, type Generation, type GenerationEvents } from './generation.ts';
 import { Generations } from './generations.ts';
+import { Place } from './place.ts';
 
 type ActorState = 'idle' | 'waiting' | 'starting' | 'live' | 'backoff' | 'failed_to_start' | 'quarantined' | 'stopped';
 
@@ -41,8 +43,12 @@ export type ActorEnvironment = {
   now: () => number;
   random: () => number;
   deadlines: Deadlines;
-  /** A thread for this version, on the host that runs the actor. */
-  spawn(actor: Actor, summary: VersionSummary, events: GenerationEvents): Generation;
+  /** A thread for this version, on the host that runs the actor, or a resident of the commons there. */
+  spawn(actor: Actor, summary: VersionSummary, events: GenerationEvents, inCommons: boolean): Generation;
+  /** Who is in the commons; null where there are none. */
+  commons: Population<Actor> | null;
+  /** An app left the commons. */
+  leftCommons(reason: OwnReason): void;
   /** The counter of an app's or draft's calls. */
   meter(app: string): Meter;
   retired(reason: RetireReason): void;
@@ -67,11 +73,15 @@ export class Actor implements Tenant {
   use = NEVER_USED;
   /** The version whose tools are callable. */
   summary: VersionSummary;
+  /** Where its queries run. */
+  readonly place: Place;
   readonly mailbox: Mailbox<Call>;
   readonly meter: Meter;
 
   readonly #env: ActorEnvironment;
   readonly #population: Population<Actor>;
+  /** Null where it never is in the commons. */
+  readonly #commons: Population<Actor> | null;
   readonly #crashes: CrashRecord;
   readonly #generations: Generations;
   readonly #concurrency: number;
@@ -95,8 +105,10 @@ export class Actor implements Tenant {
     this.summary = summary;
     this.#env = env;
     this.#population = population;
+    this.#commons = automation === null && !isDraftKey(app) ? env.commons : null;
     this.#concurrency = population.options.concurrency;
     this.#serial = this.#concurrency === 1;
+    this.place = new Place(this.#keptOf(summary));
     this.#crashes = new CrashRecord(env.random);
     this.meter = env.meter(app);
     this.mailbox = new Mailbox(population.options.mailboxLimit);
@@ -173,13 +185,13 @@ export class Actor implements Tenant {
 
   /** Makes another version the one that serves. Resolves when calls go to it, or when it is clear that it does not start. */
   async swap(summary: VersionSummary): Promise<void> {
-    if (this.state !== 'live') {
+    if (this.state !== 'live' || this.inCommons || !this.place.swap(this.#keptOf(summary))) {
       this.renew(summary);
       return;
     }
     this.#crashes.reset();
     this.#generations.abortNext();
-    await this.#generations.await(this.#env.spawn(this, summary, this.#events));
+    await this.#generations.await(this.#env.spawn(this, summary, this.#events, false));
   }
 
   /** Makes another version the one that serves, from the next call on: its thread is started when it is needed. */
@@ -194,13 +206,16 @@ export class Actor implements Tenant {
   restart(): void {
     if (this.state === 'stopped') return;
     this.#crashes.reset();
+    this.place.renew(this.#keptOf(this.summary));
     clearTimeout(this.#retry);
     this.#vacate('superseded');
     this.#pump();
   }
 
   evict(reason: 'idle' | 'evicted'): void {
-    if (this.evictable) this.#vacate(reason);
+    if (!this.evictable) return;
+    this.#vacate(reason);
+    this.place.rested();
   }
 
   /** False also when a newer thread is about to take over. Where calls come one at a time, their turn ends with the call. */
@@ -262,22 +277,69 @@ export class Actor implements Tenant {
   #pump(): void {
     if (this.#serial && this.#generations.working) return;
     const generation = this.#generations.current;
-    if (this.state === 'live' && generation) {
-      const room = this.#crashes.callsAtOnce(this.#concurrency, this.#env.now);
-      while (generation.state === 'live' && generation.inFlight.size < room) {
-        const call = this.mailbox.shift();
-        if (!call) break;
-        generation.send(call);
-      }
-      return;
-    }
+    if (this.state === 'live' && generation) this.#feed(generation);
     if (this.state !== 'idle' || this.mailbox.empty) return;
-    if (!this.#population.admit(this)) {
+    if (this.mayShare && this.mailbox.first?.repeatable === false) this.#leaveCommons('action');
+    const inCommons = this.mayShare;
+    const [room, other] = inCommons ? [this.#commons, this.#population] : [this.#population, this.#commons];
+    other?.leave(this);
+    if (room?.admit(this) !== true) {
       this.state = 'waiting';
       return;
     }
     this.state = 'starting';
-    this.#generations.current = this.#env.spawn(this, this.summary, this.#events);
+    this.#generations.current = this.#env.spawn(this, this.summary, this.#events, inCommons);
+  }
+
+  #feed(generation: Generation): void {
+    const room = this.#crashes.callsAtOnce(this.#concurrency, this.#env.now) - this.#generations.leftInCommons;
+    while (generation.state === 'live' && generation.inFlight.size < room) {
+      if (generation.commons !== null && !this.#mayRunShared()) return;
+      const call = this.mailbox.shift();
+      if (!call) return;
+      generation.send(call);
+    }
+  }
+
+  /** Its queries may run in the commons. */
+  get mayShare(): boolean {
+    return this.#commons !== null && this.place.reason === null;
+  }
+
+  /** It is in the commons now. */
+  get inCommons(): boolean {
+    return this.#generations.current?.commons != null;
+  }
+
+  /** Where it has its place at present. */
+  get #room(): Population<Actor> {
+    return this.inCommons ? (this.#commons ?? this.#population) : this.#population;
+  }
+
+  /** Whether the next call may run in the commons. One that is too busy for them goes on there until its thread is live. */
+  #mayRunShared(): boolean {
+    const { first } = this.mailbox;
+    if (first === undefined || this.#generations.next !== null) return first?.repeatable !== false;
+    if (!first.repeatable) {
+      this.#leaveCommons('action');
+      this.#vacate('superseded');
+      return false;
+    }
+    const why = this.place.called(this.#env.now());
+    if (why !== null && this.#population.admit(this)) {
+      this.#leaveCommons(why);
+      void this.#generations.await(this.#env.spawn(this, this.summary, this.#events, false));
+    }
+    return true;
+  }
+
+  #leaveCommons(reason: OwnReason): void {
+    if (this.place.leave(reason)) this.#env.leftCommons(reason);
+  }
+
+  #keptOf({ commons }: VersionSummary): OwnReason | null {
+    if (this.#commons === null) return null;
+    return commons === true ? null : (commons?.kept ?? 'modules');
   }
 
   readonly #expired = (call: Call): void => {
@@ -301,7 +363,7 @@ export class Actor implements Tenant {
     holder.cancel(call, reason);
     this.#replaceIfClogged(holder);
     this.#pump();
-    if (this.evictable) this.#population.becameEvictable(this);
+    if (this.evictable) this.#room.becameEvictable(this);
   }
 
   /** Handlers that never settle hold their places; a thread that is half full of them is replaced. */
@@ -319,25 +381,27 @@ export class Actor implements Tenant {
       if (this.automation === null) this.#env.callbacks.onStarted(this.app);
       this.#pump();
       // The calls that it was started for may be gone.
-      if (this.evictable) this.#population.becameEvictable(this);
+      if (this.evictable) this.#room.becameEvictable(this);
     },
     onOverdue: (generation, call) => {
       if (generation !== this.#generations.current || this.state !== 'live') return;
       const detail = `"${call.request.tool}" ran on after its time was up`;
+      if (generation.commons !== null) this.#leaveCommons('failed');
       this.#say('error', `${detail}; its thread is replaced`, call);
       this.lastExit = `deadline: ${detail}`;
       this.#vacate('deadline');
       this.#pump();
     },
-    onSettled: (generation, resultBytes) => {
+    onSettled: (generation, resultBytes, ms) => {
+      if (generation.commons !== null) this.place.worked(ms);
       this.#crashes.succeeded(resultBytes, this.#env.now);
       if (this.#serial) {
         // Its idle time begins; if others wait for a place, its next turn comes after theirs.
         this.lastUsed = this.#env.now();
-        this.#population.becameEvictable(this);
+        this.#room.becameEvictable(this);
       } else if (generation !== this.#generations.current) return;
       this.#pump();
-      if (generation.inFlight.size === 0) this.#population.becameEvictable(this);
+      if (generation.inFlight.size === 0) this.#room.becameEvictable(this);
     },
     onGone: (generation, death) => this.#died(generation, death),
     onLog: (line) => this.#env.callbacks.appLog(this.app, line),
@@ -348,8 +412,15 @@ export class Actor implements Tenant {
 
   #died(generation: Generation, death: Death): void {
     const intended = this.#generations.gone(generation);
+    if (death.handedBack !== undefined) {
+      this.#takeBack(death.openCalls, death.handedBack.reason, death.detail, intended);
+      return;
+    }
     this.#env.retired(death.reason);
-    queueMicrotask(() => this.#population.next());
+    queueMicrotask(() => {
+      this.#population.next();
+      this.#commons?.next();
+    });
     this.mailbox.putBack(death.openCalls.filter((call) => this.#isRunAgain(call, death.reason)));
     if (intended) {
       if (death.stuck) this.#crashes.suspect(death);
@@ -377,6 +448,23 @@ export class Actor implements Tenant {
       if (!death.startFailed) this.#crashes.suspect(death);
       this.#restartLater();
     }
+  }
+
+  /** Its queries in flight in the commons run again, `reason` being why elsewhere. It does not count as an attempt: most are not to blame. */
+  #takeBack(calls: Call[], reason: OwnReason | null, detail: string, intended: boolean): void {
+    this.#env.retired('superseded');
+    const again = calls.filter((call) => !call.settled);
+    for (const call of again) {
+      call.sentAt = 0;
+      call.attempts--;
+    }
+    this.mailbox.putBack(again);
+    if (reason !== null) {
+      this.#leaveCommons(reason);
+      this.#env.log('info', `left the commons (${reason}): ${detail}`, this.key);
+    }
+    if (!intended) this.#leave();
+    this.#pump();
   }
 
   /** Handles a call that was in flight when its thread died: answers it unless it is repeated. */

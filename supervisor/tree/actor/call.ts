@@ -251,6 +251,12 @@ export class Mailbox<T extends { readonly settled: boolean }> {
     this.#items = [...items, ...this.drain()];
   }
 
+  /** The next one, which stays. */
+  get first(): T | undefined {
+    this.#skipSettled();
+    return this.#items[this.#head];
+  }
+
   shift(): T | undefined {
     this.#skipSettled();
     const item = this.#items[this.#head];

@@ -9,6 +9,7 @@ import { type ErrorBody, errorFromBody, type InputIssue, type SvcError } from '.
 import { appOfKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
+import type { OwnReason } from '../../../protocol/wire/commons.ts';
 import {
   type ActorSpec,
   ASKS,
@@ -30,9 +31,13 @@ import type { GivenSecrets } from '../../secrets.ts';
 import type { SimulatedClock } from '../../simulation.ts';
 import { addThreadSpans, isThreadSpans } from '../../tracing/thread-spans.ts';
 import type { Child } from '../child.ts';
+import type { Commons } from '../commons.ts';
 import { startGraceTimer } from '../grace-timer.ts';
 import type { Call } from './call.ts';
 import { ToldCallers } from './told-callers.ts';
+
+/** The connection of a thread, or a resident's part of that of the commons. */
+type ThreadLink = Pick<Link, 'send' | 'close'>;
 
 type GenerationState = 'placed' | 'starting' | 'live' | 'draining' | 'stopping' | 'gone';
 
@@ -48,14 +53,16 @@ export type Death = {
   stuck: boolean;
   /** The calls in flight, including settled ones. */
   openCalls: Call[];
+  /** It ran in the commons, and runs again: in its own thread for this reason, or there where that is null. */
+  handedBack?: { reason: OwnReason | null };
 };
 
 export type GenerationEvents = {
   onLive(generation: Generation): void;
   /** A call still runs long after its deadline. */
   onOverdue(generation: Generation, call: Call): void;
-  /** A call left the thread, with a result of so many bytes: there is room for another. */
-  onSettled(generation: Generation, resultBytes: number): void;
+  /** A call left the thread, with a result of so many bytes, after its handler ran for `ms`: there is room for another. */
+  onSettled(generation: Generation, resultBytes: number, ms: number): void;
   onGone(generation: Generation, death: Death): void;
   onLog(line: string): void;
   /** A call met damaged data. Resolves with the error for its caller. */
@@ -92,6 +99,8 @@ export class Generation implements LinkHandlers {
   readonly spec: ActorSpec;
   readonly summary: VersionSummary;
   readonly host: Child;
+  /** Where it runs, unless it has a thread of its own. */
+  readonly commons: Commons | null;
   state: GenerationState = 'placed';
   startedAt = 0;
   calls = 0;
@@ -111,7 +120,7 @@ export class Generation implements LinkHandlers {
   readonly #clock: SimulatedClock | undefined;
   /** Number of the last question of a fire. */
   #lastAskId = 0;
-  #link: Link | null = null;
+  #link: ThreadLink | null = null;
   readonly #callers = new ToldCallers();
   /** End the current wait for the thread or its host, and the wait for the answer to a probe. */
   #stopWaiting: (() => void) | null = null;
@@ -141,7 +150,9 @@ export class Generation implements LinkHandlers {
     given: () => GivenSecrets | null,
     keepBlob: KeepBlob,
     clock?: SimulatedClock,
+    commons: Commons | null = null,
   ) {
+    this.commons = commons;
     this.spec = spec;
     this.summary = summary;
     this.host = host;
@@ -171,14 +182,16 @@ export class Generation implements LinkHandlers {
 
   /** Starts the thread if its host runs and does not start too many; called again when either may have changed. */
   hostReady(): void {
-    if (this.state !== 'placed' || this.host.state !== 'running' || !this.host.starts.enter(this)) return;
+    if (this.state !== 'placed' || this.host.state !== 'running') return;
+    if (this.commons === null && !this.host.starts.enter(this)) return;
     this.state = 'starting';
     this.startedAt = this.#now();
-    this.host.send([Kind.start, this.spec]);
+    if (this.commons === null) this.host.send([Kind.start, this.spec]);
+    else this.commons.settle(this);
     this.#after(LIMITS.actorStartMs, () => this.terminate('unresponsive'));
   }
 
-  attach(link: Link): LinkHandlers | null {
+  attach(link: ThreadLink): LinkHandlers | null {
     if (this.state !== 'starting' || this.#link) return null;
     this.#link = link;
     this.tellSecrets();
@@ -268,9 +281,13 @@ export class Generation implements LinkHandlers {
       return;
     }
     this.state = 'stopping';
-    this.host.send([Kind.stop, this.spec.actorId, true]);
+    this.#sendStop(true);
     // A thread inside native code cannot be ended from outside; then its whole process goes.
     this.#after(LIMITS.terminateMs, () => {
+      if (this.commons !== null) {
+        this.commons.stuck(this);
+        return;
+      }
       this.stuck = true;
       this.host.kill(`a thread of ${this.key} could not be ended`);
     });
@@ -349,6 +366,8 @@ export class Generation implements LinkHandlers {
 
   /** The host reports that the thread ended. */
   exited(reason: FrameOf<'exited'>[2], detail: string): void {
+    // In the commons this comes after all that it said.
+    if (this.commons !== null) this.#link = null;
     const cause = reason === 'memory' ? 'memory' : 'crash';
     this.#ended(this.#retireReason ?? cause, this.#retireDetail || detail, false);
   }
@@ -357,6 +376,13 @@ export class Generation implements LinkHandlers {
   hostGone(detail: string, endedByHost: boolean): void {
     const cause = this.stuck ? 'the thread could not be ended; its host was killed' : detail;
     this.#ended(this.#retireReason ?? 'crash', cause, endedByHost && !this.stuck);
+  }
+
+  /** The commons do not run it any more: it goes on in its own thread for this reason, or in the next commons where that is null. */
+  handBack(reason: OwnReason | null, detail: string): void {
+    if (this.state === 'gone') return;
+    this.#link = null;
+    this.#gone(this.#retireReason ?? 'superseded', detail, false, { reason });
   }
 
   /** The last answers and log lines of the thread may still be on their way: its connection is read to the end first. */
@@ -386,7 +412,7 @@ export class Generation implements LinkHandlers {
       if (unsettled === null) call.succeed(status, body, handlerMs);
       else void succeedLater(call, unsettled, status, Buffer.from(body), handlerMs);
     }
-    this.#settled(body.length);
+    this.#settled(body.length, handlerMs);
   }
 
   #read(frame: FrameOf<'reads'>): void {
@@ -415,7 +441,7 @@ export class Generation implements LinkHandlers {
     const damage = damageIn(error);
     if (damage !== null) void this.#damaged(call, damage, handlerMs);
     else if (!call.settled) call.fail(hostError(error), handlerMs);
-    this.#settled(0);
+    this.#settled(0, handlerMs);
   }
 
   async #damaged(call: Call, damage: Damage, handlerMs: number): Promise<void> {
@@ -468,16 +494,22 @@ export class Generation implements LinkHandlers {
     this.#link?.send([Kind.blobDone, askId, answer.ok, Buffer.from(JSON.stringify(answer.value))]);
   }
 
-  #settled(resultBytes: number): void {
+  #settled(resultBytes: number, ms: number): void {
     if (this.state === 'draining') this.#stopIfEmpty();
-    this.#events.onSettled(this, resultBytes);
+    this.#events.onSettled(this, resultBytes, ms);
+  }
+
+  #sendStop(force: boolean): void {
+    const stop: Frame = [Kind.stop, this.spec.actorId, force];
+    if (this.commons === null) this.host.send(stop);
+    else this.commons.send(this, stop);
   }
 
   /** A call that was answered already, because its time was up, is not waited for. */
   #stopIfEmpty(): void {
     if (this.answered < this.inFlight.size) return;
     this.state = 'stopping';
-    this.host.send([Kind.stop, this.spec.actorId, false]);
+    this.#sendStop(false);
     this.#after(LIMITS.terminateMs, () => this.terminate(this.#retireReason ?? 'shutdown'));
   }
 
@@ -492,20 +524,22 @@ export class Generation implements LinkHandlers {
     });
   }
 
-  #gone(reason: RetireReason, detail: string, endedByHost = false): void {
+  #gone(reason: RetireReason, detail: string, endedByHost = false, handedBack?: Death['handedBack']): void {
     if (this.state === 'gone') return;
     const startFailed = !this.#wasLive;
     this.state = 'gone';
     this.#clear();
     this.#clearProbe();
     this.host.starts.leave(this);
+    this.commons?.forget(this);
     const openCalls = this.inFlight.values();
     this.inFlight.clear();
     const link = this.#link;
     this.#link = null;
     link?.close(new Error('The actor is gone.'));
     for (const done of [...this.#onPong]) done();
-    this.#events.onGone(this, { reason, detail, startFailed, endedByHost, stuck: this.#unresponsive, openCalls });
+    const death = { reason, detail, startFailed, endedByHost, stuck: this.#unresponsive, openCalls };
+    this.#events.onGone(this, handedBack === undefined ? death : { ...death, handedBack });
   }
 
   #after(ms: number, action: () => void): void {

@@ -33,6 +33,13 @@ export class Generations {
     return false;
   }
 
+  /** How many calls still run in the commons, although the actor has left them. */
+  get leftInCommons(): number {
+    let count = 0;
+    for (const { commons, inFlight } of this.#retiring) if (commons !== null) count += inFlight.size;
+    return count;
+  }
+
   /** The thread on which the call is in flight. */
   holder(call: Call): Generation | null {
     return this.all.find((generation) => generation.inFlight.get(call.id) === call) ?? null;

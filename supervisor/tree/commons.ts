@@ -1,0 +1,166 @@
+/**
+ * The commons of one handler host: starts its thread with the first resident, passes frames between residents and their
+ * generations over its one connection, and hands the residents back when the thread ends (specification, "Commons").
+ */
+import { LIMITS } from '../../protocol/limits.ts';
+import type { CommonsEnd, OwnReason } from '../../protocol/wire/commons.ts';
+import { type ActorSpec, type Frame, type FrameOf, Kind } from '../../protocol/wire/frames.ts';
+import type { Link, LinkHandlers } from '../../protocol/wire/link.ts';
+import type { Ticket } from '../../protocol/wire/ticket.ts';
+import type { Child } from './child.ts';
+
+/** A generation, as far as the commons are concerned. */
+type Resident = {
+  readonly spec: ActorSpec;
+  readonly key: string;
+  readonly inFlight: { readonly size: number };
+  attach(link: Pick<Link, 'send' | 'close'>): unknown;
+  onFrame(frame: Frame): void;
+  exited(reason: FrameOf<'exited'>[2], detail: string): void;
+  handBack(reason: OwnReason | null, detail: string): void;
+};
+
+type CommonsEvents = {
+  onEnded(what: string): void;
+  /** The thread cannot be ended, because of the app with this key. */
+  onStuck(key: string): void;
+};
+
+type CommonsTicket = Extract<Ticket, { role: 'commons' }>;
+
+export class Commons {
+  readonly #host: Child;
+  readonly #sign: (ticket: CommonsTicket) => string;
+  readonly #events: CommonsEvents;
+  /** By the numbers of their actors. */
+  readonly #residents = new Map<number, Resident>();
+  /** Number of the thread; its ticket has it, so that an earlier one is not taken for it. */
+  #thread = 0;
+  #isStarted = false;
+  #link: Link | null = null;
+  #isReady = false;
+  #lost: NodeJS.Timeout | undefined;
+  /** Number and key of the last resident that stalled it. */
+  #stalledBy: [actorId: number, key: string] = [0, ''];
+
+  constructor(host: Child, sign: (ticket: CommonsTicket) => string, events: CommonsEvents) {
+    this.#host = host;
+    this.#sign = sign;
+    this.#events = events;
+  }
+
+  /** Starts the resident as soon as there is a thread. */
+  settle(resident: Resident): void {
+    this.#residents.set(resident.spec.actorId, resident);
+    if (this.#isReady) this.#start(resident);
+    else this.#startThread();
+  }
+
+  send(resident: Resident, frame: Frame): void {
+    this.#link?.send([Kind.resident, resident.spec.actorId, frame]);
+  }
+
+  forget(resident: Resident): void {
+    this.#residents.delete(resident.spec.actorId);
+  }
+
+  /** The connection of its thread; null for that of an earlier one. */
+  attach(link: Link, { n }: CommonsTicket): LinkHandlers | null {
+    if (n !== this.#thread || !this.#isStarted || this.#link !== null) return null;
+    this.#link = link;
+    return {
+      onFrame: (frame) => this.#receive(frame),
+      onClose: () => {
+        if (this.#link !== link) return;
+        this.#link = null;
+        this.#isReady = false;
+        // Its host knows whose turn it was.
+        this.#lost = setTimeout(
+          () => this.ended([Kind.commonsEnded, 0, 'crash', 'its connection was lost']),
+          LIMITS.cancelGraceMs,
+        );
+      },
+    };
+  }
+
+  /** The thread has ended or was given up. Its residents run again: in the next one, or in threads of their own where they are to blame. */
+  ended([, actorId, end, detail]: FrameOf<'commonsEnded'>): void {
+    if (end === 'stuck') {
+      if (actorId === this.#stalledBy[0]) this.#events.onStuck(this.#stalledBy[1]);
+      return;
+    }
+    const residents = this.#clear();
+    const culprit = residents.find(({ spec }) => spec.actorId === actorId);
+    if (culprit !== undefined) this.#stalledBy = [actorId, culprit.key];
+    const whose = culprit === undefined ? '' : `, ${culprit.key}`;
+    this.#events.onEnded(`the commons of ${this.#host.name} ended (${end}${whose}): ${detail}`);
+    for (const resident of residents) {
+      const isToBlame = culprit === undefined ? resident.inFlight.size > 0 : resident === culprit;
+      resident.handBack(isToBlame ? reasonOf(end) : null, detail);
+    }
+  }
+
+  /** A resident does not react, and its thread with it. */
+  stuck(resident: Resident): void {
+    this.ended([Kind.commonsEnded, resident.spec.actorId, 'stalled', 'it did not answer']);
+  }
+
+  /** The host process ended, and tells its generations itself. */
+  hostGone(): void {
+    this.#clear();
+  }
+
+  #clear(): Resident[] {
+    const residents = [...this.#residents.values()];
+    const link = this.#link;
+    clearTimeout(this.#lost);
+    this.#residents.clear();
+    this.#link = null;
+    this.#isReady = false;
+    this.#isStarted = false;
+    link?.close();
+    return residents;
+  }
+
+  #startThread(): void {
+    if (this.#isStarted) return;
+    this.#isStarted = true;
+    this.#host.send([Kind.commons, this.#sign({ role: 'commons', host: this.#host.name, n: ++this.#thread })]);
+  }
+
+  #start(resident: Resident): void {
+    const { actorId } = resident.spec;
+    this.#link?.send([Kind.resident, actorId, [Kind.start, resident.spec]]);
+    resident.attach({ send: (frame) => this.send(resident, frame), close: () => {} });
+  }
+
+  #receive(frame: Frame): void {
+    switch (frame[0]) {
+      case Kind.ready:
+        this.#isReady = true;
+        for (const resident of this.#residents.values()) this.#start(resident);
+        return;
+      case Kind.resident:
+        this.#residents.get(frame[1])?.onFrame(frame[2] as Frame);
+        return;
+      case Kind.leaves:
+        this.#take(frame[1])?.handBack(frame[2], frame[3]);
+        return;
+      case Kind.exited:
+        this.#take(frame[1])?.exited(frame[2], frame[3]);
+        return;
+      default:
+        throw new Error(`The commons may not send frames of kind ${frame[0]}.`);
+    }
+  }
+
+  #take(actorId: number): Resident | undefined {
+    const resident = this.#residents.get(actorId);
+    this.#residents.delete(actorId);
+    return resident;
+  }
+}
+
+function reasonOf(end: CommonsEnd): OwnReason {
+  return end === 'memory' ? 'memory' : 'failed';
+}

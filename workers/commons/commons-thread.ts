@@ -1,0 +1,97 @@
+/** Starts the thread of a host's commons, and gives it up when the code of an app keeps it busy. */
+import { readFileSync } from 'node:fs';
+import { Worker } from 'node:worker_threads';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { CommonsEnd } from '../../protocol/wire/commons.ts';
+import type { CommonsData } from './commons.ts';
+import { type Turn, TurnPulse } from './pulse.ts';
+
+/** A turn that uses no processor time, such as one that waits for a disk, has this many times as long. */
+const WAITING = 10;
+/** Linux counts processor time in hundredths of a second. */
+const TICK_MS = 10;
+
+/** Called once, and again where it does not end: `actorId` is the app whose turn it was, 0 for none. */
+export type CommonsEnded = (actorId: number, end: CommonsEnd, detail: string) => void;
+
+export class CommonsThread {
+  readonly #worker: Worker;
+  readonly #pulse = new TurnPulse();
+  readonly #onEnded: CommonsEnded;
+  readonly #timer: NodeJS.Timeout;
+  #osThread = 0;
+  /** The turn that was under way at the last look, since when, and the processor time that the thread had used. */
+  #turn: Turn = { resident: 0, beat: -1 };
+  #since = 0;
+  #usedMs = 0;
+  #outOfMemory = false;
+  #ended = false;
+
+  constructor(supervisorSocket: string, ticket: string, onEnded: CommonsEnded) {
+    this.#onEnded = onEnded;
+    const workerData: CommonsData = { supervisorSocket, ticket, pulse: this.#pulse.memory };
+    const resourceLimits = {
+      maxOldGenerationSizeMb: LIMITS.commonsMemoryMb,
+      maxYoungGenerationSizeMb: LIMITS.commonsYoungMb,
+    };
+    this.#worker = new Worker(new URL('./commons.cjs', import.meta.url), {
+      env: {},
+      argv: [],
+      workerData,
+      resourceLimits,
+    });
+    this.#worker.on('message', (osThread: number) => {
+      this.#osThread = osThread;
+    });
+    this.#worker.on('error', (error: NodeJS.ErrnoException) => {
+      this.#outOfMemory = error.code === 'ERR_WORKER_OUT_OF_MEMORY';
+    });
+    this.#worker.on('exit', () => this.#end(this.#outOfMemory ? 'memory' : 'crash', 'It ended.'));
+    this.#timer = setInterval(() => this.#look(performance.now()), LIMITS.commonsLookMs).unref();
+  }
+
+  /** Without a word about it. */
+  stop(): void {
+    this.#ended = true;
+    clearInterval(this.#timer);
+    void this.#worker.terminate();
+  }
+
+  #look(now: number): void {
+    const turn = this.#pulse.read();
+    if (turn.resident === 0 || turn.beat !== this.#turn.beat) {
+      this.#turn = turn;
+      this.#since = now;
+      if (turn.resident !== 0) this.#usedMs = this.#processorMs();
+      return;
+    }
+    const ms = now - this.#since;
+    if (ms < LIMITS.commonsStallMs) return;
+    // On a busy machine it may have stood still itself.
+    const used = this.#processorMs() - this.#usedMs;
+    if (used + TICK_MS < LIMITS.commonsStallMs && ms < LIMITS.commonsStallMs * WAITING) return;
+    this.#end('stalled', `It ran for ${Math.round(ms)} ms without a pause.`);
+    void this.#worker.terminate();
+    // In native code it ends only when that returns.
+    const timer = setTimeout(() => this.#onEnded(turn.resident, 'stuck', ''), LIMITS.terminateMs);
+    this.#worker.once('exit', () => clearTimeout(timer));
+  }
+
+  /** Infinite where the system does not say it. */
+  #processorMs(): number {
+    try {
+      const stat = readFileSync(`/proc/self/task/${this.#osThread}/stat`, 'utf8');
+      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+      return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
+    } catch {
+      return Number.POSITIVE_INFINITY;
+    }
+  }
+
+  #end(end: CommonsEnd, detail: string): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    clearInterval(this.#timer);
+    this.#onEnded(this.#pulse.read().resident, end, detail);
+  }
+}

@@ -1,0 +1,252 @@
+/**
+ * The thread of a host's commons (`dist/commons.cjs`): runs queries of quiet apps, each app in a context of its own, over one
+ * connection to the supervisor (specification, "Commons").
+ */
+import '../handler/no-code-of-text.ts';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+import { getHeapStatistics } from 'node:v8';
+import { type Context, compileFunction, createContext, Script } from 'node:vm';
+import { parentPort, threadId, workerData } from 'node:worker_threads';
+import { LIMITS } from '../../protocol/limits.ts';
+import { COMMONS_FILE, type LeaveReason } from '../../protocol/wire/commons.ts';
+import { type ActorSpec, type Frame, Kind } from '../../protocol/wire/frames.ts';
+import { openLink, pong } from '../../protocol/wire/link.ts';
+import { loadSqlite, openSqlite } from '../../storage/sqlite.ts';
+import { loadValidators } from '../handler/load-validators.ts';
+import { osThreadNumber } from '../handler/memory-watch.ts';
+import type { Given, NodeTimer, Resident } from './given.ts';
+import { TurnPulse } from './pulse.ts';
+
+/** What the host gives its thread. */
+export type CommonsData = { supervisorSocket: string; ticket: string; pulse: SharedArrayBuffer };
+
+const { supervisorSocket, ticket, pulse: memory } = workerData as CommonsData;
+const nodeRequire = createRequire(import.meta.url);
+const install = dirname(fileURLToPath(import.meta.url));
+/** Its frames in stacks are ours: `node:` is left out of them. */
+const surface = new Script(
+  `(function (given, require, process, performance, Buffer, setImmediate, setTimeout, clearTimeout, module, exports) {${readFileSync(join(install, 'resident.cjs'), 'utf8')}
+return module.exports.settle(given);
+})`,
+  { filename: 'node:svc/resident' },
+);
+
+class Home {
+  readonly #spec: ActorSpec;
+  readonly #timers = new Set<NodeTimer>();
+  readonly #resident: Resident;
+  left = false;
+  opened = false;
+
+  /** Throws when the version cannot be run. */
+  constructor(spec: ActorSpec) {
+    this.#spec = spec;
+    const context = createContext(Object.create(null), { codeGeneration: { strings: false, wasm: false } });
+    this.#resident = (surface.runInContext(context) as (...given: unknown[]) => Resident)(
+      this.#given(context),
+      nodeRequire,
+      process,
+      performance,
+      Buffer,
+      setImmediate,
+      setTimeout,
+      clearTimeout,
+      { exports: {} },
+      {},
+    );
+  }
+
+  get promises(): object {
+    return this.#resident.promises;
+  }
+
+  receive(frame: Frame): void {
+    this.#resident.receive(frame);
+  }
+
+  rejected(reason: unknown, promise: Promise<unknown>): void {
+    this.#resident.rejected(reason, promise);
+  }
+
+  handled(promise: Promise<unknown>): void {
+    this.#resident.handled(promise);
+  }
+
+  /** Closes its database. */
+  rest(): void {
+    this.opened = false;
+    this.#resident.rest();
+  }
+
+  /** Nothing of it goes on. */
+  end(): void {
+    this.left = true;
+    for (const timer of this.#timers) stopTimer(timer);
+    this.rest();
+  }
+
+  leave(reason: LeaveReason, detail: string): void {
+    if (this.left) return;
+    homes.delete(this.#spec.actorId);
+    this.end();
+    link.send([Kind.leaves, this.#spec.actorId, reason, detail]);
+  }
+
+  #given(context: Context): Given {
+    const spec = this.#spec;
+    return {
+      spec,
+      script: readFileSync(join(spec.preparedDir, COMMONS_FILE), 'utf8'),
+      validators: loadValidators(readFileSync(join(spec.preparedDir, 'validators.js'), 'utf8')),
+      install,
+      send: (frame) => {
+        if (!this.left) link.send([Kind.resident, spec.actorId, frame]);
+      },
+      leave: (reason, detail) => this.leave(reason, detail),
+      openSqlite: (file, options) => {
+        const db = openSqlite(file, options);
+        this.opened = true;
+        restOthers(this);
+        return db;
+      },
+      compile: (body, params, file) =>
+        compileFunction(`"use strict";\n${body}`, params, {
+          filename: file,
+          lineOffset: -1,
+          parsingContext: context,
+        }) as ReturnType<Given['compile']>,
+      startTimer: (kind, ms, run) => {
+        const fire = (): void => {
+          if (kind !== 'interval') this.#timers.delete(timer);
+          if (!this.left) takeTurn(spec.actorId, run);
+        };
+        const timer: NodeTimer =
+          kind === 'immediate' ? setImmediate(fire) : kind === 'timeout' ? setTimeout(fire, ms) : setInterval(fire, ms);
+        this.#timers.add(timer);
+        return timer;
+      },
+      stopTimer: (timer) => {
+        this.#timers.delete(timer);
+        stopTimer(timer);
+      },
+      queueMicrotask: (run) => queueMicrotask(run),
+    };
+  }
+}
+
+function stopTimer(timer: NodeTimer): void {
+  clearTimeout(timer as NodeJS.Timeout);
+  clearImmediate(timer as unknown as NodeJS.Immediate);
+}
+
+const pulse = new TurnPulse(memory);
+/** By the numbers of their actors, the least recently used one first. */
+const homes = new Map<number, Home>();
+/** The actor whose turn it is, 0 for none, and the memory at its beginning. */
+let current = 0;
+let before = 0;
+let turns = 0;
+
+function memoryUsed(): number {
+  const { used_heap_size, external_memory } = getHeapStatistics();
+  return used_heap_size + external_memory;
+}
+
+/**
+ * Runs code of a resident. Its turn lasts until the code that follows from it in promises has run: so each turn needs a turn of the
+ * event loop.
+ */
+function takeTurn(actorId: number, run: () => void): void {
+  endTurn();
+  const turn = ++turns;
+  before = memoryUsed();
+  current = actorId;
+  pulse.enter(actorId);
+  setImmediate(() => {
+    if (turn === turns) endTurn();
+  });
+  run();
+}
+
+function endTurn(): void {
+  if (current === 0) return;
+  pulse.leave();
+  if (memoryUsed() - before > LIMITS.commonsCallBytes)
+    homes.get(current)?.leave('memory', `One turn of it took more than ${LIMITS.commonsCallBytes / 1024 ** 2} MiB.`);
+  current = 0;
+}
+
+function restOthers(newest: Home): void {
+  let open = 0;
+  for (const home of homes.values()) if (home.opened) open++;
+  if (open <= LIMITS.commonsDatabases) return;
+  for (const home of homes.values()) {
+    if (!home.opened || home === newest) continue;
+    home.rest();
+    return;
+  }
+}
+
+function settle(spec: ActorSpec): void {
+  const { actorId } = spec;
+  try {
+    const home = new Home(spec);
+    homes.set(actorId, home);
+    link.send([Kind.resident, actorId, [Kind.ready, { pid: process.pid, threadId }]]);
+  } catch (error) {
+    link.send([Kind.leaves, actorId, 'modules', `It does not start: ${(error as Error).message}`]);
+  }
+}
+
+function receive(actorId: number, frame: Frame): void {
+  if (frame[0] === Kind.start) {
+    settle(frame[1]);
+    return;
+  }
+  const home = homes.get(actorId);
+  if (home === undefined) return;
+  if (frame[0] === Kind.stop) {
+    homes.delete(actorId);
+    home.end();
+    link.send([Kind.exited, actorId, 'stopped', '']);
+    return;
+  }
+  homes.delete(actorId);
+  homes.set(actorId, home);
+  home.receive(frame);
+}
+
+const link = openLink(supervisorSocket, ticket, {
+  onFrame: (frame) => {
+    if (frame[0] === Kind.resident) setImmediate(() => takeTurn(frame[1], () => receive(frame[1], frame[2] as Frame)));
+    else if (frame[0] === Kind.ping) link.send(pong(frame[1], { residents: homes.size }));
+    else link.close(new Error('The supervisor sent a frame that the commons do not take.'));
+  },
+  onClose: () => process.exit(1),
+});
+
+function homeOf(promise: Promise<unknown>): Home | undefined {
+  const known = new Map([...homes.values()].map((home) => [home.promises, home]));
+  for (
+    let proto: object | null = Object.getPrototypeOf(promise);
+    proto !== null;
+    proto = Object.getPrototypeOf(proto)
+  ) {
+    const home = known.get(proto);
+    if (home !== undefined) return home;
+  }
+  return undefined;
+}
+
+process.on('unhandledRejection', (reason, promise) => homeOf(promise)?.rejected(reason, promise));
+process.on('rejectionHandled', (promise) => homeOf(promise)?.handled(promise));
+// The state of the thread is in doubt; the host sees whose turn it was.
+process.on('uncaughtException', () => process.exit(1));
+
+loadSqlite();
+parentPort?.postMessage(osThreadNumber());
+link.send([Kind.ready, { pid: process.pid, threadId }]);

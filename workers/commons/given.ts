@@ -1,0 +1,49 @@
+/** Defines what the thread of the commons gives a resident, and what it gets from it. */
+import type { LeaveReason } from '../../protocol/wire/commons.ts';
+import type { ActorSpec, Frame } from '../../protocol/wire/frames.ts';
+import type { OpenSqlite } from '../handler/context/reader.ts';
+import type { Validators } from '../handler/validators.ts';
+
+export type TimerKind = 'timeout' | 'interval' | 'immediate';
+
+/** A timer of Node. */
+export type NodeTimer = {
+  ref(): unknown;
+  unref(): unknown;
+  hasRef(): boolean;
+  refresh?(): unknown;
+  [Symbol.toPrimitive]?(): number;
+};
+
+/** Objects of the thread's realm: app code must not get hold of them. */
+export type Given = {
+  spec: ActorSpec;
+  /** JSON text of a `CommonsScript`. */
+  script: string;
+  validators: Validators;
+  /** Folder of our code. */
+  install: string;
+  /** Throws when the frame is too large. Frames of a resident that has left go nowhere. */
+  send(frame: Frame): void;
+  /** It has to go on in a thread of its own. */
+  leave(reason: LeaveReason, detail: string): void;
+  openSqlite: OpenSqlite;
+  /** A function of the resident's realm. */
+  compile(body: string, params: string[], file: string): (...given: unknown[]) => unknown;
+  /** `run` is called in a turn of its own. */
+  startTimer(kind: TimerKind, ms: number, run: () => void): NodeTimer;
+  stopTimer(timer: NodeTimer): void;
+  queueMicrotask(run: () => void): void;
+};
+
+/** An app in the commons. */
+export type Resident = {
+  /** By which its promises are known. */
+  readonly promises: object;
+  receive(frame: Frame): void;
+  /** Nobody handles this rejection; or somebody does after all. */
+  rejected(reason: unknown, promise: Promise<unknown>): void;
+  handled(promise: Promise<unknown>): void;
+  /** Closes its database until the next statement. */
+  rest(): void;
+};

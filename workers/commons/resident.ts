@@ -1,0 +1,124 @@
+/**
+ * Runs the queries of one app in its own realm, a context of the commons (`dist/resident.cjs`): as an actor does in its thread, with
+ * the same code. The script's value is `settle`.
+ */
+import { SvcError } from '../../protocol/errors.ts';
+import { Redactor } from '../../protocol/text/redactor.ts';
+import { NOT_GIVEN } from '../../protocol/wire/commons.ts';
+import { DbError } from '../../protocol/wire/db-error.ts';
+import { type Frame, Kind } from '../../protocol/wire/frames.ts';
+import { Calls } from '../handler/calls.ts';
+import { ActorAsks } from '../handler/context/asks.ts';
+import type { BlobsOfCalls } from '../handler/context/context-blobs.ts';
+import { CallDatabase, type Writer } from '../handler/context/context-database.ts';
+import { ActorSecrets } from '../handler/context/context-secrets.ts';
+import { type Fetcher, HandlerContext, Tools } from '../handler/context/context-tools.ts';
+import { AppLog } from '../handler/context/log.ts';
+import { Reader } from '../handler/context/reader.ts';
+import { countLanguage } from '../handler/effects.ts';
+import { closeGlobals } from '../handler/globals.ts';
+import { AskError, HandlerErrors } from '../handler/handler-errors.ts';
+import { installJsonRules } from '../handler/result.ts';
+import { SourcePositions } from '../handler/source-positions.ts';
+import { becameHandled, becameUnhandled } from '../handler/unhandled.ts';
+import { StatementError } from '../writer/statements.ts';
+import type { Given, Resident } from './given.ts';
+import { leave, onLeave } from './leaving.ts';
+import { inRealm, SqliteError } from './realm-database.ts';
+import { ScriptModules } from './script-modules.ts';
+import { installTimers, TIMER_CLASSES } from './timers.ts';
+
+/** Our classes that app code sees. */
+const OURS = [CallDatabase, HandlerContext, SvcError, DbError, StatementError, AskError, SqliteError, ...TIMER_CLASSES];
+
+const toWriter = (): never => leave('globals', 'a statement for the writer');
+const WRITER: Writer = {
+  get: toWriter,
+  all: toWriter,
+  run: toWriter,
+  batch: toWriter,
+  exec: toWriter,
+  begin: toWriter,
+  commit: toWriter,
+  rollback: toWriter,
+  end: () => {},
+};
+const HTTP: Fetcher = { fetch: () => leave('globals', 'ctx.fetch') };
+const BLOBS: BlobsOfCalls = {
+  of: () => leave('globals', 'ctx.blobs'),
+  isPending: () => false,
+  finished: () => Promise.resolve(),
+};
+
+/** Throws when the version cannot be run. Called once in a realm. */
+export function settle(given: Given): Resident {
+  const { spec, validators } = given;
+  onLeave(given.leave);
+  const redactor = new Redactor();
+  const positions = new SourcePositions(spec.codeDir);
+  const failures = new HandlerErrors([spec.codeDir, spec.preparedDir, given.install], redactor, positions);
+  const log = new AppLog({
+    app: spec.shownApp,
+    versionId: spec.versionId,
+    write: (line, callId) => send(callId === undefined ? [Kind.log, line] : [Kind.log, line, callId]),
+    now: Date.now,
+    redactor,
+    positions,
+  });
+  const send = (frame: Frame): void => {
+    try {
+      given.send(frame);
+    } catch (error) {
+      throw new Error((error as Error).message);
+    }
+  };
+  const secrets = new ActorSecrets(spec.app, redactor);
+  const reader = new Reader(inRealm(given.openSqlite), spec.dataFile, spec.migrated);
+  const modules = new ScriptModules(given.script, given.compile);
+  const asks = new ActorAsks(send, 'call');
+  const env = { spec, modules, validators, log, redactor, secrets, blobs: BLOBS, asks };
+  const tools = new Tools(env, { reader, writer: WRITER, http: HTTP });
+  const calls = new Calls(tools, failures, log, redactor, send);
+  closeRealm(log, given);
+  return {
+    promises: Promise.prototype,
+    receive: (frame) => receive(frame, calls, tools, secrets, send),
+    rejected: (reason, promise) => {
+      becameUnhandled(reason, promise);
+      log.report(`Unhandled promise rejection: ${failures.message(reason)}`, failures.fields(reason));
+    },
+    handled: becameHandled,
+    rest: () => reader.rest(),
+  };
+}
+
+function receive(frame: Frame, calls: Calls, tools: Tools, secrets: ActorSecrets, send: (frame: Frame) => void): void {
+  switch (frame[0]) {
+    case Kind.dispatch:
+      calls.dispatch(frame);
+      break;
+    case Kind.caller:
+      calls.told(frame);
+      break;
+    case Kind.cancel:
+      calls.cancel(frame[1], frame[2]);
+      break;
+    case Kind.secrets:
+      secrets.received(frame);
+      break;
+    case Kind.schemaChanged:
+      tools.schemaChanged();
+      break;
+    case Kind.ping:
+      send([Kind.pong, frame[1], { heapUsed: 0, counters: calls.counters }]);
+  }
+}
+
+/** Closes the globals of the realm as those of a thread are. */
+function closeRealm(log: AppLog, given: Given): void {
+  installJsonRules(false);
+  countLanguage();
+  installTimers(given);
+  Object.defineProperty(globalThis, 'global', { value: globalThis, writable: true, configurable: true });
+  closeGlobals(log.console(), OURS, new Map(NOT_GIVEN.map((name) => [name, () => leave('globals', name)])));
+}
