@@ -210,6 +210,9 @@ async function buildConsole(outdir) {
   }
 }
 
+const STAND_INS = join(root, 'workers/commons/stand-ins.ts');
+const IN_REALMS = ['buffer', 'crypto', 'fs', 'path', 'process', 'util'];
+
 /** Builds everything that runs into `outdir`, with further plugins of esbuild. */
 export async function buildAll(outdir = dist, further = []) {
   const plugins = [compiledSchema, stringExtractor, exporter, ...further];
@@ -270,7 +273,8 @@ export async function buildAll(outdir = dist, further = []) {
       outExtension: { '.js': '.cjs' },
       sourcemap: false,
       minifyWhitespace: true,
-      inject: [join(root, 'workers/commons/stand-ins.ts')],
+      inject: [STAND_INS],
+      alias: Object.fromEntries(IN_REALMS.map((name) => [`node:${name}`, STAND_INS])),
       plugins,
     }),
     build({

@@ -3,11 +3,13 @@
  * connection to the supervisor (specification, "Commons").
  */
 import '../handler/no-code-of-text.ts';
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import buffer from 'node:buffer';
+import crypto from 'node:crypto';
+import fs, { readFileSync } from 'node:fs';
+import path, { dirname, join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
+import util from 'node:util';
 import { getHeapStatistics } from 'node:v8';
 import { type Context, compileFunction, createContext, Script } from 'node:vm';
 import { parentPort, threadId, workerData } from 'node:worker_threads';
@@ -25,15 +27,18 @@ import { TurnPulse } from './pulse.ts';
 export type CommonsData = { supervisorSocket: string; ticket: string; pulse: SharedArrayBuffer };
 
 const { supervisorSocket, ticket, pulse: memory } = workerData as CommonsData;
-const nodeRequire = createRequire(import.meta.url);
 const install = dirname(fileURLToPath(import.meta.url));
 /** Its frames in stacks are ours: `node:` is left out of them. */
 const surface = new Script(
-  `(function (given, require, process, performance, Buffer, setImmediate, setTimeout, clearTimeout, module, exports) {${readFileSync(join(install, 'resident.cjs'), 'utf8')}
+  `(function (given, module) {${readFileSync(join(install, 'resident.cjs'), 'utf8')}
 return module.exports.settle(given);
 })`,
   { filename: 'node:svc/resident' },
 );
+const node: Given['node'] = {
+  ...{ Buffer, buffer, crypto, fs, path, process, util },
+  now: performance.now.bind(performance),
+};
 
 class Home {
   readonly #spec: ActorSpec;
@@ -46,18 +51,8 @@ class Home {
   constructor(spec: ActorSpec) {
     this.#spec = spec;
     const context = createContext(Object.create(null), { codeGeneration: { strings: false, wasm: false } });
-    this.#resident = (surface.runInContext(context) as (...given: unknown[]) => Resident)(
-      this.#given(context),
-      nodeRequire,
-      process,
-      performance,
-      Buffer,
-      setImmediate,
-      setTimeout,
-      clearTimeout,
-      { exports: {} },
-      {},
-    );
+    const settled = surface.runInContext(context) as (given: Given, module: object) => Resident;
+    this.#resident = settled(this.#given(context), { exports: {} });
   }
 
   get promises(): object {
@@ -103,6 +98,8 @@ class Home {
       script: readFileSync(join(spec.preparedDir, COMMONS_FILE), 'utf8'),
       validators: loadValidators(readFileSync(join(spec.preparedDir, 'validators.js'), 'utf8')),
       install,
+      node,
+      format: (values) => util.format(...copied(values)),
       send: (frame) => {
         if (!this.left) link.send([Kind.resident, spec.actorId, frame]);
       },
@@ -136,6 +133,17 @@ class Home {
       queueMicrotask: (run) => queueMicrotask(run),
     };
   }
+}
+
+/** Objects of this realm in place of those of another, which are plain data. */
+function copied<T>(value: T): T {
+  if (typeof value !== 'object' || value === null) return value;
+  const copy = Array.isArray(value)
+    ? []
+    : Object.create(Object.getPrototypeOf(value) === null ? null : Object.prototype);
+  for (const [key, member] of Object.entries(value))
+    Object.defineProperty(copy, key, { value: copied(member), enumerable: true, writable: true, configurable: true });
+  return copy as T;
 }
 
 function stopTimer(timer: NodeTimer): void {

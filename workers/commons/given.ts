@@ -1,4 +1,5 @@
 /** Defines what the thread of the commons gives a resident, and what it gets from it. */
+import type { Buffer as NodeBuffer } from 'node:buffer';
 import type { LeaveReason } from '../../protocol/wire/commons.ts';
 import type { ActorSpec, Frame } from '../../protocol/wire/frames.ts';
 import type { OpenSqlite } from '../handler/context/reader.ts';
@@ -23,6 +24,19 @@ export type Given = {
   validators: Validators;
   /** Folder of our code. */
   install: string;
+  /** What our own code uses of Node. */
+  node: {
+    Buffer: typeof NodeBuffer;
+    now(): number;
+    buffer: Pick<typeof import('node:buffer'), 'isUtf8'>;
+    crypto: Pick<typeof import('node:crypto'), 'randomBytes' | 'randomUUID'>;
+    fs: Pick<typeof import('node:fs'), 'readFileSync' | 'statSync'>;
+    path: Pick<typeof import('node:path'), 'join' | 'posix'>;
+    process: Pick<typeof import('node:process'), 'hrtime'>;
+    util: Pick<typeof import('node:util'), 'inspect' | 'isDeepStrictEqual'>;
+  };
+  /** `util.format`, of copies: plain data of primitive values. */
+  format(values: unknown[]): string;
   /** Throws when the frame is too large. Frames of a resident that has left go nowhere. */
   send(frame: Frame): void;
   /** It has to go on in a thread of its own. */

@@ -13,6 +13,39 @@ after(() => supervisor.close());
 /** Walks from what a handler has, and gives the paths of objects whose last prototype is not this realm's. */
 const WALK = `
 const own = Object.prototype;
+const { inspect } = { inspect: Symbol.for('nodejs.util.inspect.custom') };
+
+/** What these functions give and throw when there is hardly any stack left. */
+async function atTheEnd(functions) {
+  const seen = [];
+  for (const [name, run] of Object.entries(functions)) {
+    let left = 40;
+    (function down() {
+      try { down(); } catch (error) { seen.push([name, error]); }
+      if (left-- > 0) try { seen.push([name, run()]); } catch (error) { seen.push([name, error]); }
+    })();
+  }
+  const settled = await Promise.allSettled(seen.map(([, value]) => value));
+  return Object.fromEntries(settled.flatMap(({ value, reason }, i) => [[i + seen[i][0], value], [i + seen[i][0] + '!', reason]]));
+}
+
+/** What code of an app is given while its values are written to the console. */
+function written(log) {
+  const given = [];
+  Error.prepareStackTrace = (error, sites) => { given.push(sites); return 'Error: x\\n    at a (b:1:1)'; };
+  const hook = function (...all) { given.push(this, all); return 'hook'; };
+  const evil = { [inspect]: hook, get [Symbol.toStringTag]() { this.child = new Error(); return ''; }, toString: hook, toJSON: hook };
+  const values = [new Error('x'), Object.assign(new Error('y'), { code: 1 }), { e: new Error('z') }, evil, [evil], class { static [inspect](...all) { return hook(...all); } },
+    new Proxy({}, { get: (...all) => hook(...all), ownKeys: (...all) => (hook(...all), []), getPrototypeOf: (...all) => (hook(...all), null) })];
+  Object.prototype.valueOf = evil;
+  Object.prototype.constructor = hook;
+  for (const value of values) {
+    for (const text of ['%o', '%O', '%s', '%j', '%d', '']) try { console.log(text, value); console.error(value); } catch (error) { given.push(error); }
+    try { log.info('a', value); log.info(value); } catch (error) { given.push(error); }
+  }
+  return given;
+}
+
 export default async ({ input, query, db, log, app, ctx }) => {
   const failure = await db.get('SELECT nothing').catch((error) => error);
   const typed = await db.get('SELECT ?', { a: {} }).catch((error) => error);
@@ -29,6 +62,13 @@ export default async ({ input, query, db, log, app, ctx }) => {
     immediate: setImmediate(() => {}), parsed: JSON.parse('{"a":[1]}'), syntax: (() => { try { JSON.parse('{'); } catch (e) { return e; } })(),
     deep: (() => { try { (function f() { f(); })(); } catch (e) { return e; } })(),
   };
+  roots.end = await atTheEnd({
+    get: () => db.get('SELECT ? AS n', 1), all: () => db.all('SELECT 2'), json: () => db.json('SELECT 3 AS n'), fails: () => db.get('SELECT nothing'),
+    fresh: () => db.get('SELECT ' + Math.random()), text: () => json.toString(), log: () => log.info('x'), console: () => console.log('x', { a: 1 }),
+    timer: () => { const one = setTimeout(() => {}, 1); one.refresh(); one.hasRef(); clearTimeout(one); return one; }, now: () => Date.now(),
+    number: () => Number(setTimeout(() => {}, 1)), micro: () => queueMicrotask(() => {}), secret: () => ctx.secrets.get('NONE'), notify: () => ctx.notify({}),
+  });
+  if (input.written) roots.written = written(log);
   const foreign = [];
   const seen = new Set();
   const waiting = Object.entries(roots).map(([name, value]) => [name, value]);
@@ -46,22 +86,35 @@ export default async ({ input, query, db, log, app, ctx }) => {
     }
     if (last === value && value !== own && typeof value === 'object' && 'hasOwnProperty' in value && Object.hasOwn(value, 'hasOwnProperty')) foreign.push(path);
   }
+  // What it finds after it left is seen by nobody; but a thread that ends is.
+  if (input.written) for (const {} of foreign) for (;;);
   return { foreign, seen: seen.size };
 };`;
 
-test('a walk through all that a handler has finds objects of its realm only', async () => {
-  const app = await supervisor.app({
-    files: {
-      'queries/walk.js': WALK,
-      'actions/make.js': 'export default async ({ db }) => { await db.exec("CREATE TABLE IF NOT EXISTS t (n)"); };',
-    },
-  });
+/** An app with a database, so that its statements need no writer. */
+async function walker(): Promise<App> {
+  const make = 'export default async ({ db }) => { await db.exec("CREATE TABLE IF NOT EXISTS t (n)"); };';
+  const app = await supervisor.app({ files: { 'queries/walk.js': WALK, 'actions/make.js': make } });
   await app.action('make');
-  const again = await supervisor.app({ files: { 'queries/walk.js': WALK } }, { dataFile: app.spec.dataFile });
-  const { foreign, seen } = (await again.query('walk', { a: [1] })).value as { foreign: string[]; seen: number };
-  assert.equal(again.inCommons, true, `it left: ${again.left}`);
+  return await supervisor.app({ files: { 'queries/walk.js': WALK } }, { dataFile: app.spec.dataFile });
+}
+
+test('a walk through all that a handler has finds objects of its realm only', async () => {
+  const app = await walker();
+  const { foreign, seen } = (await app.query('walk', { a: [1] })).value as { foreign: string[]; seen: number };
+  assert.equal(app.inCommons, true, `it left: ${app.left}`);
   assert.deepEqual(foreign, []);
   assert.ok(seen > 500, `${seen} objects`);
+});
+
+test('neither does it when its values, which run code of its own, are written to the console', async () => {
+  const neighbour = await supervisor.app({
+    files: { 'queries/n.js': 'export default () => (globalThis.n = (globalThis.n ?? 0) + 1);' },
+  });
+  assert.equal((await neighbour.query('n')).value, 1);
+  const app = await walker();
+  await app.query('walk', { written: true });
+  assert.deepEqual([app.left, (await neighbour.query('n')).value], ['globals', 2]);
 });
 
 test('what an app puts on its globals is not there for another', async () => {
@@ -79,6 +132,29 @@ test('what an app puts on its globals is not there for another', async () => {
 
 const there = async (app: App): Promise<boolean> => (await app.query('ok')).value === 1 && app.inCommons;
 const OK = { 'queries/ok.js': 'export default () => 1;' };
+
+test('plain data and errors are written to the console as in a thread', async () => {
+  const query = `
+    const nested = { a: { b: { c: { d: 1 } } }, list: Array.from({ length: 120 }, (_, n) => n), text: 'it\\'s', u: undefined, big: 2n };
+    export default ({ ctx, input }) => {
+      if (input.own) void ctx.signal;
+      console.log('a %s b %d c %j d %o e %O %%', 'text', 4.5, { x: [1] }, [{ y: 1 }], nested, { more: -0 }, 7n, Symbol('s'));
+      console.log({ a: 1 }, 'then', [1, 'two', null], Object.assign(Object.create(null), { n: 1 }), { __proto__: null, 'a-b': NaN });
+      try { null.x; } catch (error) { console.error(error, 'caught %s', 1); console.error('failed', error); }
+      console.error(Object.assign(new RangeError('no'), { code: 'E_NO' }), { a: 1 });
+      console.log(); console.log('%s'); console.log(nested);
+    };`;
+  const app = await supervisor.app({ files: { 'queries/q.js': query } });
+  await app.query('q', {});
+  assert.equal(app.inCommons, true, `it left: ${app.left}`);
+  // Without the frames of our code.
+  const written = () => app.logs.map(({ msg }) => msg.replace(/\n {4}at [^\n]*?(?:file|node):[^\s)]+\)?/g, ''));
+  const there = written();
+  app.logs.length = 0;
+  await app.query('q', { own: true });
+  assert.deepEqual([there.length, app.inCommons], [8, false]);
+  assert.deepEqual(there, written());
+});
 
 test('what is not given moves the app, and its query runs again in a thread', async () => {
   const cases: Record<string, [body: string, expected: unknown]> = {

@@ -22,9 +22,10 @@ import { installJsonRules } from '../handler/result.ts';
 import { SourcePositions } from '../handler/source-positions.ts';
 import { becameHandled, becameUnhandled } from '../handler/unhandled.ts';
 import { StatementError } from '../writer/statements.ts';
+import { guarded, SqliteError } from './crossing.ts';
 import type { Given, Resident } from './given.ts';
 import { leave, onLeave } from './leaving.ts';
-import { inRealm, SqliteError } from './realm-database.ts';
+import { inRealm } from './realm-database.ts';
 import { ScriptModules } from './script-modules.ts';
 import { installTimers, TIMER_CLASSES } from './timers.ts';
 
@@ -51,7 +52,8 @@ const BLOBS: BlobsOfCalls = {
 };
 
 /** Throws when the version cannot be run. Called once in a realm. */
-export function settle(given: Given): Resident {
+export function settle(thread: Given): Resident {
+  const given = guardedAll(thread);
   const { spec, validators } = given;
   onLeave(given.leave);
   const redactor = new Redactor();
@@ -65,13 +67,7 @@ export function settle(given: Given): Resident {
     redactor,
     positions,
   });
-  const send = (frame: Frame): void => {
-    try {
-      given.send(frame);
-    } catch (error) {
-      throw new Error((error as Error).message);
-    }
-  };
+  const { send } = given;
   const secrets = new ActorSecrets(spec.app, redactor);
   const reader = new Reader(inRealm(given.openSqlite), spec.dataFile, spec.migrated);
   const modules = new ScriptModules(given.script, given.compile);
@@ -112,6 +108,14 @@ function receive(frame: Frame, calls: Calls, tools: Tools, secrets: ActorSecrets
     case Kind.ping:
       send([Kind.pong, frame[1], { heapUsed: 0, counters: calls.counters }]);
   }
+}
+
+function guardedAll(thread: Given): Given {
+  const members = Object.entries(thread).map(([name, value]) => [
+    name,
+    typeof value === 'function' ? guarded(value) : value,
+  ]);
+  return Object.fromEntries(members) as Given;
 }
 
 /** Closes the globals of the realm as those of a thread are. */

@@ -1,5 +1,6 @@
 /** Gives app code timers that are objects of its realm. What they throw moves the app: in a thread it would end that. */
 import { effect } from '../handler/effects.ts';
+import { across } from './crossing.ts';
 import type { Given, NodeTimer, TimerKind } from './given.ts';
 import { leave } from './leaving.ts';
 
@@ -21,17 +22,17 @@ class Immediate {
   }
 
   ref(): this {
-    this.#timer.ref();
+    across(() => this.#timer.ref());
     return this;
   }
 
   unref(): this {
-    this.#timer.unref();
+    across(() => this.#timer.unref());
     return this;
   }
 
   hasRef(): boolean {
-    return this.#timer.hasRef();
+    return across(() => this.#timer.hasRef());
   }
 }
 
@@ -44,7 +45,7 @@ class Timeout extends Immediate {
   }
 
   refresh(): this {
-    nodesTimer(this).refresh?.();
+    across(() => nodesTimer(this).refresh?.());
     return this;
   }
 
@@ -54,7 +55,7 @@ class Timeout extends Immediate {
   }
 
   [Symbol.toPrimitive](): number {
-    const number = nodesTimer(this)[Symbol.toPrimitive]?.() ?? 0;
+    const number = across(() => nodesTimer(this)[Symbol.toPrimitive]?.()) ?? 0;
     byNumber.set(number, this);
     return number;
   }
