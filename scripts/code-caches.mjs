@@ -9,7 +9,19 @@ import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
-const ENTRIES = ['serve', 'writer', 'writer-thread', 'host', 'actor', 'commons', 'jobs', 'job', 'sql', 'sql-thread', 'cli'];
+const ENTRIES = [
+  'serve',
+  'writer',
+  'writer-thread',
+  'host',
+  'actor',
+  'commons',
+  'jobs',
+  'job',
+  'sql',
+  'sql-thread',
+  'cli',
+];
 const LOOK_MS = 50;
 const LIMIT_MS = 60_000;
 const root = dirname(dirname(fileURLToPath(import.meta.url)));

@@ -163,21 +163,21 @@ function actorHref({ app, automation }: Actor): string {
 }
 
 function ActorRow({ actor }: { actor: Actor }) {
-  const { app, automation, state, mailbox, inFlight, memory, restarts, lastExit, uptimeMs } = actor;
+  const { app, automation, state, mailbox, inFlight, memory, restarts, lastExit, uptimeMs, place, placeReason } = actor;
   const name = automation === null ? app : `${app}/${automation}`;
   return (
     <tr class="actor">
       <td>
         <a href={actorHref(actor)}>{name}</a>{' '}
         <span class="hint">
-          {plural(inFlight, 'call')} running, {mailbox} waiting
+          {plural(inFlight, 'call')} running, {mailbox} waiting{placeReason && `, own thread: ${placeReason}`}
         </span>
         {lastExit && <span class="hint about">Ended last: {lastExit}</span>}
       </td>
       <td>
         <State state={state} />
       </td>
-      <td class="number wide">thread</td>
+      <td class="number wide">{place === 'commons' ? 'commons' : 'thread'}</td>
       <td class="number wide">{uptimeMs === null ? '–' : duration(uptimeMs)}</td>
       <td class="number wide">{restarts}</td>
       <td class="number wide"></td>

@@ -133,13 +133,14 @@ function statusOn(host: Child, actor: Actor, home: Child): ActorStatus[] {
   }
   return actor.generations
     .filter((generation) => generation.host === host)
-    .map(({ spec, state, startedAt, inFlight, stats, calls }) => ({
+    .map(({ spec, state, startedAt, inFlight, stats, calls, commons }) => ({
       ...common,
       versionId: spec.versionId,
       state,
       uptimeMs: startedAt === 0 ? null : Math.round(performance.now() - startedAt),
       inFlight: inFlight.size,
-      memory: stats?.heapUsed ?? null,
+      // One in the commons has no heap of its own.
+      memory: commons === null ? (stats?.heapUsed ?? null) : null,
       calls,
     }));
 }

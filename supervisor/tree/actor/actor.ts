@@ -413,7 +413,7 @@ export class Actor implements Tenant {
   #died(generation: Generation, death: Death): void {
     const intended = this.#generations.gone(generation);
     if (death.handedBack !== undefined) {
-      this.#takeBack(death.openCalls, death.handedBack.reason, death.detail, intended);
+      this.#takeBack(death, death.handedBack.reason, intended);
       return;
     }
     this.#env.retired(death.reason);
@@ -451,14 +451,16 @@ export class Actor implements Tenant {
   }
 
   /** Its queries in flight in the commons run again, `reason` being why elsewhere. It does not count as an attempt: most are not to blame. */
-  #takeBack(calls: Call[], reason: OwnReason | null, detail: string, intended: boolean): void {
+  #takeBack({ openCalls, detail }: Death, reason: OwnReason | null, intended: boolean): void {
     this.#env.retired('superseded');
-    const again = calls.filter((call) => !call.settled);
+    const again = openCalls.filter((call) => !call.settled);
     for (const call of again) {
       call.sentAt = 0;
       call.attempts--;
     }
-    this.mailbox.putBack(again);
+    if (this.state === 'stopped') for (const call of again) call.fail(stoppingError());
+    else if (this.#isGivenUp) for (const call of again) call.fail(this.#quarantineError());
+    else this.mailbox.putBack(again);
     if (reason !== null) {
       this.#leaveCommons(reason);
       this.#env.log('info', `left the commons (${reason}): ${detail}`, this.key);
@@ -520,6 +522,7 @@ export class Actor implements Tenant {
   #promote(): void {
     const generation = this.#generations.promote();
     if (!generation) return;
+    if (generation.commons === null) this.#commons?.leave(this);
     this.summary = generation.summary;
     this.state = generation.state === 'live' ? 'live' : 'starting';
   }
