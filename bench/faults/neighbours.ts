@@ -1,7 +1,9 @@
 /** Well-behaved clients beside those that misbehave: steady reads and writes of ledgers, and what they notice. */
 import { Agent } from 'node:http';
+import { appOf } from '../../testing/apps.ts';
 import { Client, Counts, outcomeOf } from '../../testing/clients.ts';
 import type { TestGateway } from '../../testing/gateway.ts';
+import type { AppFiles } from '../../testing/published.ts';
 import { Load } from '../../testing/write-ledger.ts';
 import { percentile } from '../statistics.ts';
 
@@ -78,6 +80,30 @@ export class Neighbours extends Client {
     this.#noticed.reads.push(now - startedAt);
     this.#noticed.readGap = Math.max(this.#noticed.readGap, now - this.#lastRead);
     this.#lastRead = now;
+  }
+}
+
+const QUIET_MS = 400;
+
+/** An app of a `QuietNeighbours`. */
+export const quietApp = (id: string): AppFiles => appOf(id, { queries: { twice: '({ input }) => 2 * input.n' } });
+
+/** Reads apps so seldom that they stay in the commons: each answer is right. */
+export class QuietNeighbours extends Client {
+  slowestMs = 0;
+
+  /** Starts at once. */
+  constructor(gateway: TestGateway, apps: string[]) {
+    super(gateway);
+    this.repeat((n) => this.#read(apps[n % apps.length] as string, n), QUIET_MS);
+  }
+
+  async #read(app: string, n: number): Promise<void> {
+    const startedAt = performance.now();
+    const answer = await this.answered(`A read of ${app}`, this.gateway.read(app, 'twice', { n }));
+    this.slowestMs = Math.max(this.slowestMs, performance.now() - startedAt);
+    if (answer !== null && answer.json.data !== 2 * n)
+      this.violations.push(`${app} answered ${answer.text.slice(0, 200)}`);
   }
 }
 

@@ -11,14 +11,16 @@ import type { Random } from '../../testing/random.ts';
 import { pause } from '../../testing/waiting.ts';
 import { Ledger, ledgerApp } from '../../testing/write-ledger.ts';
 import type { Campaign, CampaignContext } from './campaign.ts';
-import { describe, Neighbours } from './neighbours.ts';
+import { describe, Neighbours, QuietNeighbours, quietApp } from './neighbours.ts';
 import { AUTOMATION_MS, runAutomationTrials } from './runaway/automations.ts';
 import { badApp, KINDS, type Kind, type Reach, TIMEOUT_MS } from './runaway/kinds.ts';
-import { ended, type Listed, lasting, processesOf } from './runaway/processes.ts';
+import { actorsOf, ended, type Listed, lasting, processesOf } from './runaway/processes.ts';
 import { runStorm } from './runaway/storm.ts';
 import { ANSWER_GRACE_MS, runTrial, type Trial, untilQuarantined } from './runaway/trial.ts';
 
 const GOOD = ['good-1', 'good-2', 'good-3'];
+/** In the commons. */
+const QUIET = ['quiet-1', 'quiet-2', 'quiet-3'];
 const DRIP_MS = 100;
 const ROUNDS = { full: 3, smoke: 1 };
 const ALONE_MS = { full: 10_000, smoke: 3_000 };
@@ -74,6 +76,7 @@ async function runOn(gateway: TestGateway, endpoint: string, context: CampaignCo
   async function parts(): Promise<void> {
     const rounds = context.rounds ?? ROUNDS[extent];
     for (const id of GOOD) await gateway.install(id, ledgerApp(id));
+    for (const id of QUIET) await gateway.install(id, quietApp(id));
     progress('the good apps alone');
     await phase('alone', 'nobody', () => pause(ALONE_MS[extent]));
     for (let round = 1; round <= rounds; round++) await oneRound(round, random.fork());
@@ -105,7 +108,8 @@ async function runOn(gateway: TestGateway, endpoint: string, context: CampaignCo
     };
     const trial = async (kind: Kind): Promise<void> => {
       const id = `bad-${kind.name}`;
-      await gateway.install(id, badApp(id, kind, endpoint));
+      // In every other round its queries begin in the commons.
+      await gateway.install(id, badApp(id, kind, endpoint, { ownThread: round % 2 === 0 }));
       const outcome = await runTrial(gateway, id, kind, round);
       trials.push(outcome);
       outcome.violations.forEach(progress);
@@ -157,16 +161,18 @@ async function runOn(gateway: TestGateway, endpoint: string, context: CampaignCo
     const before = await processesOf(gateway);
     const startedAt = performance.now();
     const neighbours = new Neighbours(gateway, GOOD, name.replaceAll(' ', '-'));
+    const quiet = new QuietNeighbours(gateway, QUIET);
     const watch = setInterval(() => watchHosts(before), 50);
     try {
       await work();
     } finally {
       clearInterval(watch);
-      await neighbours.stop();
+      await Promise.all([neighbours.stop(), quiet.stop()]);
       ledger.add(neighbours.load);
     }
     const after = await processesOf(gateway);
     report.violated(name, neighbours.violations);
+    if (reach === 'nobody') await judgeQuiet(name, quiet);
     const mayEnd = (process: string): boolean =>
       reach !== 'nobody' && process !== 'supervisor' && (reach === 'writer' || process !== 'writer');
     const kept = lasting(before).filter((one) => !mayEnd(one.name));
@@ -178,6 +184,14 @@ async function runOn(gateway: TestGateway, endpoint: string, context: CampaignCo
     progress(`${name}: ${noticed}`);
     const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
     report.figure(`good apps, ${name} (${seconds} s)`, noticed);
+  }
+
+  /** They stay where they are, whatever others do there. */
+  async function judgeQuiet(name: string, { violations, slowestMs }: QuietNeighbours): Promise<void> {
+    report.violated(name, violations);
+    for (const { app, place, placeReason } of await actorsOf(gateway))
+      if (QUIET.includes(app) && place !== 'commons') report.violated(name, `${app} left the commons: ${placeReason}.`);
+    report.figure(`quiet apps, ${name}, slowest answer`, `${Math.round(slowestMs)} ms`);
   }
 
   function watchHosts(processes: Listed[]): void {

@@ -66,10 +66,16 @@ const TABLE = 'CREATE TABLE t (n INTEGER)';
 const OK = { ok: '() => "alive"' };
 
 /** The app of one kind: `bad` misbehaves, `ok` does not. `endpoint` is the address of a server that never ends an answer. */
-export function badApp(id: string, kind: Kind, endpoint: string, timeoutMs: number = timeoutOf(kind)): Files {
+export function badApp(
+  id: string,
+  kind: Kind,
+  endpoint: string,
+  { timeoutMs = timeoutOf(kind), ownThread = false } = {},
+): Files {
   const bad = { run: kind.handler, timeoutMs };
   const tools = kind.action ? { queries: OK, actions: { bad } } : { queries: { ...OK, bad } };
-  const files = appOf(id, { ...tools, migrations: [TABLE] });
+  const manifest = ownThread ? { thread: 'own' } : {};
+  const files = appOf(id, { ...tools, manifest, migrations: [TABLE] });
   const file = `${kind.action ? 'actions' : 'queries'}/bad.js`;
   files[file] = `const endpoint = ${JSON.stringify(endpoint)};\n${files[file]}`;
   if (kind.top !== undefined) files[file] = `${kind.top}\n${files[file]}`;
@@ -80,7 +86,7 @@ export function badApp(id: string, kind: Kind, endpoint: string, timeoutMs: numb
 export function mendedApp(id: string, kind: Kind): Files {
   const mended = { ...kind, handler: '() => "mended"' };
   delete mended.top;
-  return badApp(id, mended, '', DEFAULTS.queryTimeoutMs);
+  return badApp(id, mended, '', { timeoutMs: DEFAULTS.queryTimeoutMs });
 }
 
 /** An app that crashes: on load, or while a call runs. */

@@ -8,7 +8,13 @@ export async function processesOf(gateway: TestGateway): Promise<Listed[]> {
   return (await gateway.system()).processes;
 }
 
-export type Actor = { app: string; restarts: number; lastExit: string | null };
+export type Actor = {
+  app: string;
+  restarts: number;
+  lastExit: string | null;
+  place: 'commons' | 'own';
+  placeReason: string | null;
+};
 
 /** The threads of apps in all processes. */
 export async function actorsOf(gateway: TestGateway): Promise<Actor[]> {
