@@ -12,8 +12,8 @@ import {
 import type { HandlerCaller, HandlerUser } from '../../protocol/wire/handler-caller.ts';
 import { InFlight } from '../../protocol/wire/in-flight.ts';
 import { parseRequest } from './call-request.ts';
-import { CallTrace } from './call-trace.ts';
 import type { Asks } from './context/asks.ts';
+import { CallTrace } from './context/call-trace.ts';
 import { ShownCaller } from './context/context-caller.ts';
 import type { AppLog, LogOrigin } from './context/log.ts';
 import { Reads } from './context/reads.ts';

@@ -12,10 +12,10 @@ import { withReason } from '../../../protocol/http/network-errors.ts';
 import { Egress, type EgressPolicy } from '../../../protocol/rules/egress.ts';
 import { joinSignals } from '../../../protocol/signals.ts';
 import type { Redactor } from '../../../protocol/text/redactor.ts';
-import type { CallTrace } from '../call-trace.ts';
 import type { HandlerCall } from '../calls.ts';
 import { effect } from '../effects.ts';
 import { placeError, siteOf } from './call-sites.ts';
+import type { CallTrace } from './call-trace.ts';
 
 export type FetchInput = string | URL | Request;
 

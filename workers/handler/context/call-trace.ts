@@ -1,15 +1,15 @@
 /** Records what one call does in its thread, for the spans of its trace: operations of the writer, and requests of `ctx.fetch`. */
 
-import { LIMITS } from '../../protocol/limits.ts';
-import type { Timed } from '../../protocol/wire/db-client.ts';
-import { type FrameOf, Kind, type ThreadSpan } from '../../protocol/wire/frames.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { Timed } from '../../../protocol/wire/db-client.ts';
+import { type FrameOf, Kind, type ThreadSpan } from '../../../protocol/wire/frames.ts';
 import {
   monotonicMs,
   newSpanId,
   parseTraceparent,
   type SpanContext,
   traceparentOf,
-} from '../../protocol/wire/trace-context.ts';
+} from '../../../protocol/wire/trace-context.ts';
 
 /** The parts of a request that the trace shows. The rest of its address may hold secrets. */
 type TracedRequest = { method: string; host: string; port: number };

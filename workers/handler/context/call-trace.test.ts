@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LIMITS } from '../../protocol/limits.ts';
-import { Kind } from '../../protocol/wire/frames.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { Kind } from '../../../protocol/wire/frames.ts';
 import { CallTrace } from './call-trace.ts';
 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
