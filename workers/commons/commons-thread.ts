@@ -8,6 +8,8 @@ import { type Turn, TurnPulse } from './pulse.ts';
 
 /** A turn that uses no processor time, such as one that waits for a disk, has this many times as long. */
 const WAITING = 10;
+/** After so many looks without a turn, the next one begins with the next turn. */
+const QUIET_LOOKS = 50;
 /** Linux counts processor time in hundredths of a second. */
 const TICK_MS = 10;
 
@@ -18,7 +20,8 @@ export class CommonsThread {
   readonly #worker: Worker;
   readonly #pulse = new TurnPulse();
   readonly #onEnded: CommonsEnded;
-  readonly #timer: NodeJS.Timeout;
+  #timer: NodeJS.Timeout | undefined;
+  #quietLooks = 0;
   #osThread = 0;
   /** The turn that was under way at the last look, since when, and the processor time that the thread had used. */
   #turn: Turn = { resident: 0, beat: -1 };
@@ -47,7 +50,7 @@ export class CommonsThread {
       this.#outOfMemory = error.code === 'ERR_WORKER_OUT_OF_MEMORY';
     });
     this.#worker.on('exit', () => this.#end(this.#outOfMemory ? 'memory' : 'crash', 'It ended.'));
-    this.#timer = setInterval(() => this.#look(performance.now()), LIMITS.commonsLookMs).unref();
+    this.#watch();
   }
 
   /** Without a word about it. */
@@ -57,8 +60,19 @@ export class CommonsThread {
     void this.#worker.terminate();
   }
 
+  #watch(): void {
+    if (this.#ended) return;
+    this.#quietLooks = 0;
+    this.#timer = setInterval(() => this.#look(performance.now()), LIMITS.commonsLookMs).unref();
+  }
+
   #look(now: number): void {
     const turn = this.#pulse.read();
+    if (turn.beat !== this.#turn.beat) this.#quietLooks = 0;
+    else if (turn.resident === 0 && this.#quietLooks++ === QUIET_LOOKS) {
+      clearInterval(this.#timer);
+      void this.#pulse.after(turn.beat).then(() => this.#watch());
+    }
     if (turn.resident === 0 || turn.beat !== this.#turn.beat) {
       this.#turn = turn;
       this.#since = now;

@@ -10,6 +10,11 @@ const CELLS = 2;
 /** `resident` is 0 while no code of an app runs; `beat` moves with every turn. */
 export type Turn = { resident: number; beat: number };
 
+/** Of ES2024, which Node 20 has. */
+type WithWaitAsync = {
+  waitAsync(cells: Int32Array, index: number, value: number): { value: Promise<string> | string };
+};
+
 export class TurnPulse {
   readonly memory: SharedArrayBuffer;
   readonly #cells: Int32Array;
@@ -23,10 +28,16 @@ export class TurnPulse {
   enter(resident: number): void {
     Atomics.add(this.#cells, BEAT, 1);
     Atomics.store(this.#cells, RESIDENT, resident);
+    Atomics.notify(this.#cells, BEAT);
   }
 
   leave(): void {
     Atomics.store(this.#cells, RESIDENT, 0);
+  }
+
+  /** Resolves once there was a turn after that with this beat. */
+  async after(beat: number): Promise<void> {
+    await (Atomics as unknown as WithWaitAsync).waitAsync(this.#cells, BEAT, beat).value;
   }
 
   read(): Turn {
