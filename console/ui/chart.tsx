@@ -128,7 +128,7 @@ function optionsOf({ series, format, steps, kind = 'curve', height = 130, width,
     // Half of the last time stands beyond the end.
     padding: [8, 28, 0, 0],
     scales: {
-      x: { range: ({ data: [times] }, min, max) => spanOf(kind, times, min, max) },
+      x: { range: ({ data: [times] }) => spanOf(kind, times) },
       y: { range: (_plot, _min, max) => [0, max ? max * 1.1 : 1] },
     },
     axes: [
@@ -155,14 +155,15 @@ function optionsOf({ series, format, steps, kind = 'curve', height = 130, width,
   };
 }
 
-/** From the first to the last time, with room for whole bars at both ends. */
-function spanOf(kind: ChartProps['kind'], times: ArrayLike<number>, min: number, max: number): [number, number] {
-  if (times.length === 0) return [Date.now() / 1000 - LEAST_S, Date.now() / 1000];
+/** From the first to the last time, with room for whole bars at both ends. uPlot itself would give a time alone a whole day. */
+function spanOf(kind: ChartProps['kind'], times: ArrayLike<number>): [number, number] {
+  const last = times[times.length - 1] ?? Date.now() / 1000;
+  const first = times[0] ?? last;
   if (kind === 'bars' && times.length > 1) {
-    const half = (times[1]! - times[0]!) / 2;
-    return [min - half, max + half];
+    const half = (times[1]! - first) / 2;
+    return [first - half, last + half];
   }
-  return [Math.min(min, max - LEAST_S), max];
+  return [Math.min(first, last - LEAST_S), last];
 }
 
 function alone(values: ArrayLike<number | null | undefined>): number[] {
