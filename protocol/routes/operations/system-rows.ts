@@ -125,6 +125,8 @@ const STATUS_EXAMPLE = {
           memory: 9_400_000,
           calls: 1204,
           lastExit: null,
+          place: 'own',
+          placeReason: 'action',
         },
       ],
     },
@@ -142,6 +144,7 @@ const STATUS_EXAMPLE = {
     droppedLogLines: 0,
     droppedGatewayLogLines: 0,
     retired: { idle: 1, crash: 2 },
+    leftCommons: { action: 1 },
   },
 };
 
