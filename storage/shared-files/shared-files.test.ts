@@ -447,7 +447,16 @@ test('a fetch that is killed at any step is done by the next one', { skip }, asy
     ['open', 12],
     ['open', 15],
   ] as const;
+  const same = [
+    'current.json',
+    'secrets.json',
+    `_blobs/${'b'.repeat(64)}`,
+    'prepared/v1/version.json',
+    'prepared/v1/empty',
+  ];
   for (const [step, times] of steps) {
+    // Of other times, so that each child has them to set.
+    for (const name of same) utimesSync(join(two.dataDir, 'apps/notes', name), 1_600_000_000, 1_600_000_000);
     const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', FETCH], {
       cwd: root,
       env: { ...process.env, URL_OF: url, DATA: two.dataDir, STEP: step, TIMES: String(times) },
