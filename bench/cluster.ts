@@ -32,7 +32,14 @@ export class Cluster {
       for (const name of names) {
         const config = { ...context.config, cluster: { url: cluster.postgres.url, node: name } };
         const env = { SVC_CLUSTER_SECRET: 'of this bench' };
-        const node = await Daemon.start({ dataDir: context.newFolder(), config, env, port: await freePort() });
+        const { profileDir } = context;
+        const node = await Daemon.start({
+          dataDir: context.newFolder(),
+          config,
+          env,
+          port: await freePort(),
+          profileDir,
+        });
         cluster.#nodes.set(name, node);
       }
       await cluster.settled();

@@ -20,6 +20,16 @@ const ALONE_MS = 1;
 // App code could replace it.
 const now = performance.now.bind(performance);
 
+/** How many pieces this process has received, over all connections. */
+let received = 0;
+
+/**
+ * Tells the piece apart whose frames are being handled, from all others: what was sent before it came is the past for each of them.
+ */
+export function receivedPiece(): number {
+  return received;
+}
+
 export class Link {
   readonly #stream: Duplex;
   readonly #handlers: LinkHandlers;
@@ -113,6 +123,7 @@ export class Link {
   /** For a stream whose bytes do not come as `data`. */
   receive(chunk: Buffer): void {
     if (this.#closed) return;
+    received++;
     try {
       this.#decoder.push(chunk, (frame) => {
         if (!this.#closed) this.#handlers.onFrame(frame, this);

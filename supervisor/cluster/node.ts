@@ -164,7 +164,7 @@ export class ClusterNode {
       known: ({ method }, page, bucket) => {
         const isChange = bucket === GATEWAY_BUCKET && method !== 'GET' && method !== 'HEAD';
         const isKnown = page === null || this.#serving?.knows(page) !== false;
-        return isChange || !isKnown ? this.#knownApps.catchUp() : null;
+        return isChange || !isKnown ? () => this.#knownApps.catchUp() : null;
       },
       log,
     });
@@ -418,7 +418,8 @@ export class ClusterNode {
       this.#served.delete(bucket);
       const until = performance.now() + LIMITS.drainMs;
       // Runs and calls that end meanwhile would refuse the requests that were taken before.
-      if (this.#writable.has(bucket)) await withinMs(LIMITS.drainMs, this.#owners.underWay.ended(bucket));
+      const ended = this.#writable.has(bucket) ? this.#owners.underWay.ended(bucket) : null;
+      if (ended !== null) await withinMs(LIMITS.drainMs, ended);
       const releasing = async () => {
         const isLost = !this.#writable.has(bucket);
         await this.#serving?.release(bucket, isLost ? 0 : Math.max(0, until - performance.now()), isLost);

@@ -74,6 +74,25 @@ test('an answer that may show a commit waits until the log has it, and all that 
   assert.equal(questions.length, 2);
 });
 
+test('answers of one piece share a look at the database, and those of the next one do not', async (t) => {
+  const { gate, questions, commit } = opened(t);
+  commit();
+  const waits = gate.settled(APP, 1) as Promise<void>;
+  await Promise.resolve();
+  questions[0]?.confirm();
+  await waits;
+  assert.equal(gate.settled(APP, 2), null);
+  commit();
+  assert.equal(gate.settled(APP, 2), null, 'it was read before the commit');
+  const later = gate.settled(APP, 3) as Promise<void>;
+  await Promise.resolve();
+  questions[1]?.confirm();
+  await later;
+  assert.equal(gate.settled(APP), null);
+  commit();
+  assert.notEqual(gate.settled(APP), null, 'nobody says what it was read with');
+});
+
 test('a note of the writer that the log has a commit spares the question', async (t) => {
   const { gate, questions, commit, state } = opened(t);
   commit();

@@ -23,6 +23,9 @@ type Known = {
   /** Tells it from one that takes its place; 0 until there is one. */
   inode: number;
   readonly reader: StateReader;
+  looks: number;
+  /** For which it was looked last; undefined for none. */
+  piece: number | undefined;
   readonly writer: Confirmation;
   /** A state that the log has. */
   confirmed: Uint8Array | null;
@@ -35,7 +38,6 @@ export class ReadGate {
   readonly #options: ReadGateOptions;
   /** The one that was used first comes first. */
   readonly #known = new Map<string, Known>();
-  #reads = 0;
 
   constructor(options: ReadGateOptions) {
     this.#options = options;
@@ -43,11 +45,12 @@ export class ReadGate {
 
   /**
    * Null when the log has everything that a handler can have read until now. Else it resolves when that is so, or rejects with
-   * `STORAGE_UNAVAILABLE`.
+   * `STORAGE_UNAVAILABLE`. What was read by answers of one `piece` was read before that came (`receivedPiece`): one look at the database
+   * is enough for all of them.
    */
-  settled(app: string): Promise<void> | null {
+  settled(app: string, piece?: number): Promise<void> | null {
     const known = this.#known.get(app) ?? this.#open(app);
-    const state = this.#stateOf(known);
+    const state = this.#stateOf(known, piece);
     if (isSameState(known.confirmed, state)) return null;
     // Without a file nothing was read.
     if (state === null && known.inode === 0 && inodeOf(known.file) === 0) return null;
@@ -92,9 +95,11 @@ export class ReadGate {
     return answered;
   }
 
-  /** Each time anew: the handler may have read later than whoever asked before in this turn of the event loop. */
-  #stateOf({ reader }: Known): Uint8Array | null {
-    return reader.read(++this.#reads);
+  /** Anew, but for the same piece: a handler may have read later than one whose answer came before in this turn of the event loop. */
+  #stateOf(known: Known, piece?: number): Uint8Array | null {
+    if (piece === undefined || known.piece !== piece) known.looks++;
+    known.piece = piece;
+    return known.reader.read(known.looks);
   }
 
   #open(app: string): Known {
@@ -106,6 +111,8 @@ export class ReadGate {
       file,
       inode: inodeOf(file),
       reader: new StateReader(file),
+      looks: 0,
+      piece: undefined,
       writer: this.#options.open(app),
       confirmed: null,
       asking: Promise.resolve(),

@@ -43,11 +43,29 @@ export function parseJson(bytes: Buffer): unknown {
   }
 }
 
+/** The call that was looked at last. */
+let looked: { readonly bytes: Buffer; readonly body: Body } | null = null;
+
+/** What a call is about, before its route parses it: that takes it from here. Null where `parseCall` throws. */
+export function lookAtCall(bytes: Buffer): Body | null {
+  try {
+    looked = { bytes, body: parseCall(bytes) };
+    return looked.body;
+  } catch {
+    return null;
+  }
+}
+
 /**
  * The members of a tool call; the app's own thread parses the whole body. From a body over `LIMITS.callParsedBytes` only the
  * members of `TOOL_MEMBERS` are taken, and the input as its JSON text. Throws as `parseBody` does.
  */
 export function parseCall(bytes: Buffer): Body {
+  if (looked?.bytes === bytes) {
+    const { body } = looked;
+    looked = null;
+    return body;
+  }
   if (bytes.length <= LIMITS.callParsedBytes) return parseBody(bytes);
   if (!isUtf8(bytes)) throw notJson('it is not UTF-8');
   try {

@@ -46,7 +46,7 @@ export function startProcesses(phases: Phases, { config, layout, log, host, clus
   const fileOf = (app: string) => layout.app(app).data;
   const gate = cluster && new ReadGate({ file: fileOf, open: (app) => databases.confirmation(app) });
   phases.ends(() => gate?.close());
-  const unsettled = (app: string) => gate?.settled(app) ?? null;
+  const unsettled = (app: string, piece?: number) => gate?.settled(app, piece) ?? null;
   const onCommitted: TreeCallbacks['onCommitted'] = (app, before, after, tables) => {
     gate?.committed(app, after);
     commits.committed(app, before, after, tables);

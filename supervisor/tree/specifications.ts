@@ -33,9 +33,9 @@ export type TreeCallbacks = {
   onDamaged(app: string, damage: Damage): Promise<SvcError>;
   /**
    * Null when everything that the app can have read may be shown; always so without a log of pages. Else it resolves when that is so,
-   * or rejects with `STORAGE_UNAVAILABLE`.
+   * or rejects with `STORAGE_UNAVAILABLE`. All answers in one `receivedPiece` share a look at the database.
    */
-  unsettled(app: string): Promise<void> | null;
+  unsettled(app: string, piece?: number): Promise<void> | null;
   /** A thread of the app runs. Not of automations, whose runs fail. */
   onStarted(app: string): void;
   /** The app is given up, `why` and how its thread ended last. Not of automations. */

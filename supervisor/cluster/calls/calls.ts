@@ -43,8 +43,8 @@ export type CallsOptions = {
   before?: () => void;
   /** Why the node does not know at this moment what happens to a bucket, so that nothing waits for it; null where it does. */
   absence?: (bucket: number) => SvcError | null;
-  /** What a request that is answered here waits for, given the app whose page sends it; null for nothing. */
-  known?: (exchange: Exchange, page: string | null, bucket: number | null) => Promise<void> | null;
+  /** Begins what a request that is answered here waits for, given the app whose page sends it; null for nothing. */
+  known?: (exchange: Exchange, page: string | null, bucket: number | null) => (() => Promise<void>) | null;
 };
 
 /**
@@ -266,17 +266,18 @@ export class Calls {
   #answer(exchange: Exchange, bucket: number | null, files: FilesOf | null): void {
     const { next, storing, known } = this.#options;
     if (files !== null) exchange.beforeAnswer = storing(files);
-    const isSmall = Number(exchange.header('content-length') ?? 0) <= LIMITS.requestBodyBytes;
-    const isWhole = isSmall && exchange.header('transfer-encoding') === undefined;
-    const waiting = isWhole ? (known?.(exchange, this.#pageOf(exchange), bucket) ?? null) : null;
-    if (waiting === null) next(exchange);
-    else
-      this.#withBody(exchange, () =>
-        waiting.then(
-          () => next(exchange),
-          (error: unknown) => this.#fail(exchange, error),
-        ),
-      );
+    const begin = known?.(exchange, this.#pageOf(exchange), bucket) ?? null;
+    if (begin === null || !isShort(exchange)) {
+      next(exchange);
+      return;
+    }
+    const waiting = begin();
+    this.#withBody(exchange, () =>
+      waiting.then(
+        () => next(exchange),
+        (error: unknown) => this.#fail(exchange, error),
+      ),
+    );
   }
 
   /** The app at whose origin a request is. */
@@ -442,6 +443,12 @@ export class Calls {
     }
     sendErrorPage(exchange, place, error);
   }
+}
+
+/** Whether its body can be read before it is known what it is for. */
+function isShort(exchange: Exchange): boolean {
+  const isSmall = Number(exchange.header('content-length') ?? 0) <= LIMITS.requestBodyBytes;
+  return isSmall && exchange.header('transfer-encoding') === undefined;
 }
 
 function isStream(body: Call['body']): body is Readable {

@@ -18,6 +18,7 @@ import type { Exchange } from '../../edge/edge.ts';
 import { isOfAgent } from '../../http/access/agent-tokens.ts';
 import type { Places } from '../../http/access/places.ts';
 import { type Matched, type Params, Router } from '../../http/router.ts';
+import { lookAtCall } from '../../routes/requests.ts';
 import { type Members, membersIn, textIn } from './body-members.ts';
 import { subjectOfMessage } from './message-subjects.ts';
 
@@ -43,6 +44,9 @@ type SubjectRoute = Matched & { row: RouteRow; subject: Subject; changesFiles: b
 
 /** What these change is what a workspace has of an app. */
 const IN_WORKSPACE = /^\/svc\/_(?:sessions|draft)\/:sid\/(?!publish$)/;
+
+/** Members of a body, of which those in `NAMES` count; null where it is no object. */
+type Given = Readonly<Record<string, unknown>> | null;
 
 const HERE: Requested = { bucket: null, files: null };
 const OF_GATEWAY: Requested = { bucket: GATEWAY_BUCKET, files: null };
@@ -92,8 +96,11 @@ export class RequestedBuckets {
       return;
     }
     const onBody = (body: Buffer) => {
-      const members = membersIn(body, subject === 'message' ? MESSAGE : NAMES);
-      found(this.#requested(route, subject, exchange, params, members), body);
+      const requested =
+        subject === 'message'
+          ? this.#ofMessage(route, exchange, membersIn(body, MESSAGE))
+          : this.#requested(route, subject, exchange, params, givenIn(body));
+      found(requested, body);
     };
     exchange.readBody(LIMITS.requestBodyBytes, onBody, refused);
   }
@@ -125,16 +132,10 @@ export class RequestedBuckets {
     }
   }
 
-  #requested(
-    route: SubjectRoute,
-    subject: Subject,
-    exchange: Exchange,
-    params: Params,
-    members: Members | null,
-  ): Requested {
+  #requested(route: SubjectRoute, subject: Subject, exchange: Exchange, params: Params, body: Given): Requested {
     if (subject === 'gateway') return OF_GATEWAY;
     if (subject === 'every') return { every: route.row };
-    if (subject === 'message') return this.#ofMessage(route, exchange, members);
+    if (subject === 'message') return this.#ofMessage(route, exchange, null);
     if (subject === 'any') return HERE;
     if (subject.of === 'whole') return { refused: notInCluster(subject.instead) };
     if (isFound(subject)) return { found: foundIn(subject, params) };
@@ -144,8 +145,8 @@ export class RequestedBuckets {
         ? params[name]
         : subject.in === 'query'
           ? new URLSearchParams(exchange.query).get(name)
-          : textIn(members, name);
-    if (given === undefined || given === null) return this.#requested(route, without, exchange, params, members);
+          : body?.[name];
+    if (typeof given !== 'string') return this.#requested(route, without, exchange, params, body);
     const [id = ''] = of === 'trashed' ? [parseTrashed(given)?.app] : name === 'ref' ? given.split('/', 1) : [given];
     if (!isAppId(id)) return HERE;
     const { sid = '' } = params;
@@ -174,6 +175,13 @@ export class RequestedBuckets {
     }
     return bucket;
   }
+}
+
+/** Small ones are parsed once for this and the route. */
+function givenIn(body: Buffer): Given {
+  if (body.length <= LIMITS.callParsedBytes) return lookAtCall(body);
+  const members = membersIn(body, NAMES);
+  return Object.fromEntries(NAMES.map((name) => [name, textIn(members, name)]));
 }
 
 function isFound(subject: Subject): subject is FoundSubject {

@@ -14,6 +14,7 @@ import { appOfKey, isDraftKey } from '../../../protocol/ids.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
 import type { OwnReason } from '../../../protocol/wire/commons.ts';
 import type { RetireReason } from '../../../protocol/wire/frames.ts';
+import { receivedPiece } from '../../../protocol/wire/link.ts';
 import type { Meter } from '../../operations/metrics/meters.ts';
 import { NEVER_USED, type Population, type Tenant, useAfter } from '../population.ts';
 import type { TreeCallbacks } from '../specifications.ts';
@@ -406,7 +407,7 @@ export class Actor implements Tenant {
     onGone: (generation, death) => this.#died(generation, death),
     onLog: (line) => this.#env.callbacks.appLog(this.app, line),
     onDamaged: (damage) => this.#env.callbacks.onDamaged(this.app, damage),
-    unsettled: () => this.#env.callbacks.unsettled(this.app),
+    unsettled: () => this.#env.callbacks.unsettled(this.app, receivedPiece()),
     onNotice: (payload) => this.#env.callbacks.notice(this.app, this.summary.name, payload),
   };
 
