@@ -206,6 +206,11 @@ export class Gateway {
     }
   }
 
+  /** As a node of a cluster, hands over what it has for up to `drainMs`, while requests are still accepted: `stop` comes after it. */
+  async leave(drainMs: number = LIMITS.drainMs): Promise<void> {
+    await this.#running?.assembly.leave(drainMs);
+  }
+
   /** Lets calls end for up to `drainMs` (10 s), ends streams, flushes, stops every process. May be called twice. */
   stop(drainMs: number = LIMITS.drainMs): Promise<void> {
     if (!this.#starting) return Promise.resolve();

@@ -27,7 +27,7 @@ export type RunningGateway = {
   readonly pid: number;
   readonly dataDir: string;
   readonly edge: 'uws' | 'node';
-  /** Stops accepting, lets calls end (10 s), ends streams, flushes. */
+  /** Hands over as a node of a cluster (10 s), stops accepting, lets calls end (10 s), ends streams, flushes. */
   stop(): Promise<void>;
   /** The exit code, once it has stopped: 0, or 1 when it could not go on. */
   readonly exited: Promise<number>;
@@ -78,6 +78,8 @@ export async function serve({ signals = true, ...options }: ServeOptions): Promi
     const { host } = config;
     const port = isPassed ? await takeOver(edge, manager.socket, config) : await edge.listen(host, config.port);
     phases.ends(() => edge.stopAccepting());
+    // The other nodes answer then, and until then this one, whoever connects to it.
+    phases.ends((drainMs) => gateway.leave(drainMs));
     phases.begin('ready');
     phases.ends(() => manager.stopping('Stopping: calls that are under way may end.'));
     const url = `http://${reachable(host)}:${port}`;

@@ -1,6 +1,8 @@
 // What an operator sees and does: a gateway that is a node, its options, status, metrics and audit log, and `svc cluster`.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
+import { type IncomingMessage, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -126,6 +128,25 @@ describe('a gateway that is a node', { skip: whyNoPostgres() ?? false }, () => {
     assert.match((await command('drain', 'three')).stderr, /There is no node "three"\.\n {2}Nodes: berlin, oslo/);
     await other.leave();
     assert.ok(await eventually(LIMIT_MS, async () => (await nodeNamed('oslo')) === undefined));
+  });
+
+  test('a node that ends takes requests until it has handed over', async () => {
+    await patient(gateway).install('keeps', appOf('keeps', {}));
+    const headers = { authorization: `Bearer ${gateway.token}`, 'content-length': '6' };
+    const upload = request(`${gateway.url}/svc/keeps/_blobs`, { method: 'PUT', headers, agent: false });
+    const answered = once(upload, 'response') as Promise<[IncomingMessage]>;
+    // It holds the hand-over up until it is complete.
+    upload.write('begins'.slice(0, 3));
+    assert.ok(await eventually(LIMIT_MS, async () => (await nodeNamed('berlin')).buckets === BUCKETS));
+    process.kill(gateway.pid, 'SIGTERM');
+    assert.ok(await eventually(LIMIT_MS, () => gateway.log.includes('SIGTERM: stopping')));
+    const health = await gateway.call('GET', '/svc/_health', { agent: false });
+    assert.equal(health.status, 200, 'a new connection is accepted');
+    upload.end('ins');
+    const [{ statusCode }] = await answered;
+    assert.equal(statusCode, 201);
+    assert.equal(await gateway.exited(), 0);
+    await gateway.start(new URL(gateway.url).port);
   });
 
   test('draining is in the audit log', async () => {

@@ -54,9 +54,10 @@ WatchdogSec=30s
 TimeoutStartSec=10min
 Environment=${quoted(`PATH=${path}`)}
 ExecStart=:${command.map(quoted).join(' ')}
-# Calls that are under way have 10 seconds to end. The gateway stops its own processes: only what is left is killed.
+# Calls that are under way have 10 seconds to end, and a node of a cluster 20 more to hand over. The gateway stops its own
+# processes: only what is left is killed.
 KillMode=mixed
-TimeoutStopSec=30s
+TimeoutStopSec=60s
 Restart=on-failure
 RestartSec=1s
 LimitNOFILE=65536

@@ -117,6 +117,7 @@ export class ClusterNode {
   #next: ExchangeHandler = (exchange) => sendError(exchange, movedError());
   #serving: Serving | null = null;
   readonly #knownApps: KnownApps;
+  #left: Promise<void> | null = null;
   #stopped: Promise<void> | null = null;
   #isClosed = false;
 
@@ -323,21 +324,36 @@ export class ClusterNode {
     };
   }
 
-  /** Hands over what it has for up to `drainMs`, and leaves; what is left then is taken over at once. Later calls wait for the first. */
+  /**
+   * Hands over what it has for up to `drainMs`, and leaves the cluster: what is left then is taken over at once. It goes on answering, by
+   * sending requests on. Later calls wait for the first.
+   */
+  leave(drainMs: number): Promise<void> {
+    this.#left ??= this.#leaveCluster(drainMs);
+    return this.#left;
+  }
+
+  /** Leaves, and lets what it has sent on end for up to `drainMs` more. Later calls wait for the first. */
   stop(drainMs: number): Promise<void> {
     this.#stopped ??= this.#stop(drainMs);
     return this.#stopped;
   }
 
-  async #stop(drainMs: number): Promise<void> {
+  async #leaveCluster(drainMs: number): Promise<void> {
     await withinMs(drainMs, this.#membership.drain());
     await this.#membership.leave().catch((error: Error) => {
       const what = 'The cluster could not be told that this node ends; it notices in seconds.';
       this.#options.log.warn({ err: error }, what);
     });
+  }
+
+  async #stop(drainMs: number): Promise<void> {
+    await this.leave(drainMs);
     // What does not let go in time ends with its process.
-    await withinMs(LIMITS.drainMs, Promise.all(this.#turns.values()));
-    await withinMs(drainMs, this.#calls.settled());
+    await withinMs(
+      drainMs,
+      Promise.all(this.#turns.values()).then(() => this.#calls.settled()),
+    );
     this.#calls.close();
   }
 
@@ -356,7 +372,7 @@ export class ClusterNode {
     const { leaseMs, databaseFault } = this.#membership;
     if (leaseMs > 0) return null;
     // Whom it gave the bucket to is known, and not who takes what it still had.
-    if (this.#stopped !== null && databaseFault === null)
+    if (this.#left !== null && databaseFault === null)
       return this.#membership.ownerOf(bucket).owner === this.#options.settings.node ? movedError() : null;
     const why =
       databaseFault === null ? 'This node is not in the cluster' : 'The database of the cluster does not answer';

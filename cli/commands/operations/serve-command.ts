@@ -140,8 +140,9 @@ async function configure(context: CommandContext): Promise<Partial<Config> & { d
 
 /** The cluster of the configuration file, which is the same for all nodes, overridden by the options, which differ. */
 function clusterOf(args: Arguments, given: Config['cluster']): Config['cluster'] {
-  const urls = args.list('cluster');
-  const database = urls.length > 0 ? { urls } : given;
+  const [url, ...standbys] = args.list('cluster');
+  const named = standbys.length === 0 ? { url } : { urls: [url, ...standbys] };
+  const database = url === undefined ? given : (named as NonNullable<Config['cluster']>);
   const ofNode = {
     node: args.text('node') ?? given?.node,
     address: args.text('node-address') ?? given?.address,

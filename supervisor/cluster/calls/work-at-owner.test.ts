@@ -38,6 +38,15 @@ test('it is done where the app is, with what is given, and its error is the same
   }
 });
 
+test('nothing stays under way of work that fails before it begins', async (t) => {
+  const { node, ask } = await worker(t, 'one', WRITES, () => {
+    throw new Error('at once');
+  });
+  own([node], node);
+  await assert.rejects(ask(APP, 1), /at once/);
+  assert.equal(node.owners.underWay.ended(BUCKET), null);
+});
+
 test('an app is found that has no owner yet, whose owner is not known to have changed, and that comes here', async (t) => {
   const nodes = await Promise.all(['one', 'two', 'three'].map((name) => worker(t, name, WRITES, named(name))));
   const [one, two, three] = nodes as [(typeof nodes)[0], (typeof nodes)[0], (typeof nodes)[0]];

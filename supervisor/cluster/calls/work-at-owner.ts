@@ -16,7 +16,11 @@ export function workAtOwner(owners: Owners, calls: NodeCalls): AtOwner {
     const here: WorkForApp<G, A> = async (app, given, signal) => {
       if (follows) return await work(app, given, signal);
       const done = owners.underWay.begin(bucketOf(app));
-      return await work(app, given, signal).finally(done);
+      try {
+        return await work(app, given, signal);
+      } finally {
+        done();
+      }
     };
     calls.serve(name, (given, signal) => {
       const asked = given as { app: string; given: G };
