@@ -41,6 +41,9 @@ export type RepairOptions = {
 };
 
 type Found = { active: VersionSummary; activatedAt: number } | null;
+type Pointer = Awaited<ReturnType<typeof readCurrent>>;
+/** The whole versions, by their ids. */
+type Whole = ReadonlyMap<string, VersionSummary>;
 
 /** The version, and since when it is live; null when none is. `lost` says why the data is lost; null where it is not. */
 export async function findLive(
@@ -51,44 +54,46 @@ export async function findLive(
   for (const dir of [app.dir, app.backupsDir]) await sweepTemporary(dir);
   await removeHalfVersions(app);
   const intent = await readVersionIntent(options.layout, id);
-  const whole = await prepareDamaged(id, app, intent, options);
+  const pointer = await readCurrent(app);
+  const whole = await prepareDamaged(id, app, [activeIn(pointer), intent?.versionId], options);
   // Asking a lost database how many migrations it had would make a new one.
-  const isLost = (await lostDataOf(app)) !== null;
-  const found =
-    (isLost || intent === null ? null : await settleMigrated(id, intent, whole, options)) ??
-    (await findActive(id, app, options));
+  const migrated =
+    intent === null || (await lostDataOf(app)) !== null ? null : await settleMigrated(id, intent, whole, options);
+  // It may have been moved.
+  const current = intent === null ? pointer : await readCurrent(app);
+  const found = migrated ?? (await findActive(id, app, current, whole, options));
   return found && { ...found, lost: await lostData(app, found.active) };
 }
 
 /**
- * Makes anew what was prepared of the stored versions where it is damaged; returns the ids of the whole ones. Of versions that do
- * not serve only `version.json` is looked at: the rest is when they are activated. No code is removed, unless it is a link to what
+ * Makes anew what was prepared of the stored versions where it is damaged; returns the whole ones. Of versions that are
+ * not `needed` only `version.json` is looked at: the rest is when they are activated. No code is removed, unless it is a link to what
  * the git store has.
  */
 async function prepareDamaged(
   id: string,
   app: AppPaths,
-  intent: VersionIntent | null,
+  needed: readonly (string | null | undefined)[],
   options: RepairOptions,
-): Promise<Set<string>> {
+): Promise<Whole> {
   const { layout, log, prepareAnew } = options;
-  const needed = new Set([await activeIn(app), intent?.versionId]);
-  const whole = new Set<string>();
+  const whole = new Map<string, VersionSummary>();
+  const keep = (summary: VersionSummary | null) => summary !== null && whole.set(summary.versionId, summary);
   for (const versionId of await storedVersions(app)) {
-    const isWhole = (await readVersion(app, versionId)) !== null;
-    if (isWhole && (!needed.has(versionId) || (await isPrepared(app, versionId)))) {
-      whole.add(versionId);
+    const summary = await readVersion(app, versionId);
+    if (summary !== null && (!needed.includes(versionId) || (await isPrepared(app, versionId)))) {
+      keep(summary);
       continue;
     }
     try {
       if (await prepareAnew(id, versionId)) {
-        whole.add(versionId);
+        keep(await readVersion(app, versionId));
         log.warn({ app: id, version: versionId }, 'Repaired: the prepared files of a version were damaged.');
         continue;
       }
     } catch (error) {
       // What serves must not change because the disk is full.
-      if (needed.has(versionId)) throw error;
+      if (needed.includes(versionId)) throw error;
       log.error(
         { app: id, version: versionId, err: error },
         'A version could not be prepared again; the next start tries it.',
@@ -106,17 +111,21 @@ async function isLink(path: string): Promise<boolean> {
   return (await lstat(path)).isSymbolicLink();
 }
 
-async function activeIn(app: AppPaths): Promise<string | null> {
-  const current = await readCurrent(app);
+function activeIn(current: Pointer): string | null {
   return current === null || current === 'damaged' ? null : current.activeVersion;
 }
 
-async function findActive(id: string, app: AppPaths, options: RepairOptions): Promise<Found> {
-  const current = await readCurrent(app);
+async function findActive(
+  id: string,
+  app: AppPaths,
+  current: Pointer,
+  whole: Whole,
+  options: RepairOptions,
+): Promise<Found> {
   if (current === null) return null;
   if (current === 'damaged') return fallBack(id, app, 'current.json is damaged', options);
   const { activeVersion, activatedAt } = current;
-  let active = await readVersion(app, activeVersion);
+  let active = whole.get(activeVersion) ?? (await readVersion(app, activeVersion));
   if (active === null && (await options.restoreFiles(id, activeVersion))) {
     active = await readVersion(app, activeVersion);
     options.log.warn({ app: id, version: activeVersion }, 'Repaired: the files of the active version were gone.');
@@ -132,11 +141,11 @@ async function findActive(id: string, app: AppPaths, options: RepairOptions): Pr
 async function settleMigrated(
   id: string,
   { versionId, migrations }: VersionIntent,
-  whole: Set<string>,
+  whole: Whole,
   options: RepairOptions,
 ): Promise<Found> {
   const app = options.layout.app(id);
-  if (migrations === null || !whole.has(versionId) || (await activeIn(app)) === versionId) return null;
+  if (migrations === null || !whole.has(versionId) || activeIn(await readCurrent(app)) === versionId) return null;
   if ((await options.userVersion(id)) < migrations) return null;
   const activatedAt = options.now();
   try {

@@ -12,8 +12,10 @@ import type { Layout } from '../layout.ts';
 import { cutLog, damagedData, lostData } from './app-data.ts';
 import { Damages } from './damages.ts';
 import { openJournal } from './earlier-notes.ts';
+import { readVersionIntent } from './journal.ts';
 import { findLive, type RepairOptions } from './live-version.ts';
 import { sweepTemporary } from './trash.ts';
+import { readCurrent, readVersion } from './versions.ts';
 
 /**
  * The record of one app; replaced, never changed in place. Times are milliseconds since the epoch; `updatedAt` is when the
@@ -214,6 +216,20 @@ export class Registry {
   /** The record in memory; undefined before the app's first use. */
   loaded(id: string): AppState | undefined {
     return this.#loaded.get(id);
+  }
+
+  /**
+   * What the live version of an app says of itself, without a look whether its files are whole; null where only that look can tell, which
+   * `state` takes.
+   */
+  async glance(id: string): Promise<VersionSummary | null> {
+    const loaded = this.#loaded.get(id);
+    if (loaded !== undefined) return loaded.active;
+    const { layout } = this.#options;
+    const app = layout.app(id);
+    if ((await readVersionIntent(layout, id)) !== null) return null;
+    const current = await readCurrent(app);
+    return current === null || current === 'damaged' ? null : readVersion(app, current.activeVersion);
   }
 
   /** The record of an app; repairs its files on first use. Rejects with `UNKNOWN_APP`, and with `STORAGE_UNAVAILABLE` while another node has them. */

@@ -193,3 +193,11 @@ test('10,000 automations cost less than 30 MiB, with prompts and schemas of any 
   assert.equal(catalog.list().length, 10_000);
   assert.ok(used < 30 * 1024 ** 2, `it took ${(used / 1024 ** 2).toFixed(1)} MiB`);
 });
+
+test('an app without automations costs a start no look at its files', async () => {
+  const { registry, catalog } = await open({ none: {}, one: { nightly: automation() } });
+  await catalog.serve(['none', 'one']);
+  assert.equal(registry.loaded('none'), undefined);
+  assert.equal(registry.loaded('one')?.active?.automations, 1);
+  assert.equal((await registry.state('none')).active?.versionId, VERSION);
+});

@@ -144,8 +144,10 @@ export class AutomationCatalog {
   async #read(app: string): Promise<AppAutomations> {
     const { layout, registry } = this.#options;
     if (!registry.has(app)) return { live: [], faults: [] };
+    // A start waits for every app, and most have none.
+    const seen = await registry.glance(app);
+    if (seen !== null && seen.automations === 0 && !seen.flatAutomations?.length) return { live: [], faults: [] };
     const { active } = await registry.state(app);
-    // An app without automations costs no look at the disk.
     if (active === null) return { live: [], faults: [] };
     const { versionId, flatAutomations = [], automations } = active;
     const found: AppAutomations = { live: [], faults: flatAutomations.map((name) => flatFault(app, name)) };

@@ -42,6 +42,9 @@ export class Hosted {
   readonly #last = new Map<string, Promise<unknown>>();
   /** What is done in the background for those that are served. */
   #background: Promise<void> = Promise.resolve();
+  /** The look at the files of apps that were not needed yet. */
+  #look: Promise<void> = Promise.resolve();
+  #isStopped = false;
 
   constructor(options: HostedOptions) {
     this.#options = options;
@@ -98,6 +101,25 @@ export class Hosted {
     await automations.serve(apps);
     const registered = apps.filter((app) => registry.has(app));
     this.#background = this.#background.then(() => this.#serveChats(registered));
+    this.#look = this.#look.then(() => this.#lookAt(registered));
+  }
+
+  /** Looks at no further app. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    await this.#look;
+  }
+
+  /**
+   * Repairs what a crash left of apps that nobody has called yet, one after the other: damage is told when the gateway starts, and not
+   * when somebody needs the app. Whoever needs it first does the same (`Registry.state`).
+   */
+  async #lookAt(apps: readonly string[]): Promise<void> {
+    for (const app of apps) {
+      if (this.#isStopped) return;
+      // Given away meanwhile, or not readable: who needs it is told.
+      if (this.#options.registry.refusalOf(app) === null) await this.#options.registry.state(app).catch(() => {});
+    }
   }
 
   /** In the background: a start does not wait for it, nor end for a full disk. The tables are made with their first use at the latest. */

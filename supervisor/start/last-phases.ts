@@ -138,6 +138,7 @@ export async function recover(
   const ready = openGateway(services, treeReady);
   // Observed here too, so that it is not left unhandled while files are read.
   ready.catch(() => {});
+  phases.ends(() => hosted.stop());
   await hosted.open(ready, servesNothing);
   templates.open();
   phases.begin('ready');
