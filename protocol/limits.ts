@@ -585,6 +585,7 @@ export const LIMITS = {
   gitDiffsMs: 10 * SECOND,
 
   listPages: 200, // of one list that the command line reads; a gateway that has more is not believed
+  statusActors: 200, // apps and automations of a host that the status lists
   diskUsageMs: 5 * MINUTE, // between two measurements of the disk usage of apps, while metrics are scraped
   spansOfCall: 128, // spans of writes and requests that a traced call reports
   spanQueue: 4096, // spans that wait for the collector of traces; more are dropped

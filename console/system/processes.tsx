@@ -114,16 +114,20 @@ function factsOf(system: SystemStatus): [string, ComponentChildren][] {
   ];
 }
 
-/** A process, and below it the apps in it that are awake: there may be thousands that are not. */
+/** A process, and below it the apps in it that are awake. */
 function ProcessRows({ process }: { process: Process }) {
-  const { name, pid, state, uptimeMs, restarts, rss, cpuMs, lastExit, actors = [] } = process;
+  const { name, pid, state, uptimeMs, restarts, rss, cpuMs, lastExit, actors = [], unlistedActors = 0 } = process;
   const awake = actors.filter((actor) => actor.state !== 'idle');
   const asleep = actors.length - awake.length;
+  const others = [
+    ...(asleep > 0 ? [`${plural(asleep, 'app')} asleep`] : []),
+    ...(unlistedActors > 0 ? [`${unlistedActors} more`] : []),
+  ];
   return (
     <>
       <tr>
         <td>
-          <b>{name}</b> {asleep > 0 && <span class="hint">{plural(asleep, 'app')} asleep</span>}
+          <b>{name}</b> {others.length > 0 && <span class="hint">{others.join(', ')}</span>}
           <Lane process={process} />
           {lastExit && <span class="hint about">Ended last: {lastExit}</span>}
         </td>

@@ -2,10 +2,12 @@
 
 import { readFile, statfs } from 'node:fs/promises';
 import { cpuUsage, memoryUsage, version as nodeVersion, pid, uptime } from 'node:process';
+import { LIMITS } from '../../protocol/limits.ts';
 import { NO_CLUSTER } from '../../protocol/routes/operations/cluster-rows.ts';
 import type { ActorStatus, ProcessStatus, SystemStatus } from '../../protocol/routes/operations/system-rows.ts';
 import type { Services } from '../services.ts';
 import type { Actor } from '../tree/actor/actor.ts';
+import type { Generation } from '../tree/actor/generation.ts';
 import type { Child } from '../tree/child.ts';
 import { streamOf } from './log-stream.ts';
 
@@ -25,15 +27,20 @@ export async function processes({ tree }: Services): Promise<ProcessStatus[]> {
 
 export async function systemStatus(services: Services): Promise<SystemStatus> {
   const { tree } = services;
+  const actors = actorsByHost(tree);
   await Promise.all(
-    tree.actors.flatMap((actor) => actor.generations.map((generation) => generation.refreshStats(STATS_MS))),
+    [...actors.values()].flatMap(({ listed }) =>
+      // One in the commons has no memory of its own.
+      listed.map(({ generation }) => (generation?.commons === null ? generation.refreshStats(STATS_MS) : undefined)),
+    ),
   );
   const listening = services.listening();
   const supervisor = supervisorStatus();
   const hosts = await Promise.all(
     tree.hosts.all.map(async (host) => ({
       ...(await childStatus(host)),
-      actors: tree.actors.flatMap((actor) => statusOn(host, actor, tree.hosts.hostOf(actor.key))).sort(byName),
+      actors: (actors.get(host)?.listed ?? []).map(actorStatus).sort(byName),
+      unlistedActors: actors.get(host)?.unlisted ?? 0,
     })),
   );
   return {
@@ -122,27 +129,60 @@ async function childStatus(child: Child): Promise<ProcessStatus> {
   };
 }
 
-/** One for each thread of the actor on `host`; an actor without threads is shown where it would start. */
-function statusOn(host: Child, actor: Actor, home: Child): ActorStatus[] {
+/** An actor on a host, with one of its threads there, or with none where it would start one. */
+type Place = { actor: Actor; generation: Generation | null };
+
+/**
+ * By host, what is worth a row: actors out of service or with calls that wait first, then those with a thread, then those in the commons,
+ * then those at rest; of each the last used first. There may be thousands.
+ */
+function actorsByHost({ actors, hosts }: Services['tree']): Map<Child, { listed: Place[]; unlisted: number }> {
+  const places = new Map<Child, Place[]>();
+  const add = (host: Child, place: Place) => {
+    const others = places.get(host);
+    if (others === undefined) places.set(host, [place]);
+    else others.push(place);
+  };
+  for (const actor of actors) {
+    if (actor.generations.length === 0) add(hosts.hostOf(actor.key), { actor, generation: null });
+    for (const generation of actor.generations) add(generation.host, { actor, generation });
+  }
+  const most = LIMITS.statusActors;
+  return new Map(
+    [...places].map(([host, all]) => [
+      host,
+      { listed: all.sort(byInterest).slice(0, most), unlisted: Math.max(0, all.length - most) },
+    ]),
+  );
+}
+
+function byInterest(a: Place, b: Place): number {
+  return rankOf(a) - rankOf(b) || b.actor.lastUsed - a.actor.lastUsed;
+}
+
+function rankOf({ actor, generation }: Place): number {
+  if (generation === null) return actor.state === 'idle' ? 3 : 0;
+  return generation.commons === null ? 1 : 2;
+}
+
+function actorStatus({ actor, generation }: Place): ActorStatus {
   const { app, automation, restarts, lastExit } = actor;
   const placed = { place: actor.mayShare ? ('commons' as const) : ('own' as const), placeReason: actor.place.reason };
   const common = { app, automation, restarts, mailbox: actor.mailbox.size, lastExit, ...placed };
-  if (actor.generations.length === 0 && home === host) {
+  if (generation === null) {
     const { versionId } = actor.summary;
-    return [{ ...common, versionId, state: actor.state, uptimeMs: null, inFlight: 0, memory: null, calls: 0 }];
+    return { ...common, versionId, state: actor.state, uptimeMs: null, inFlight: 0, memory: null, calls: 0 };
   }
-  return actor.generations
-    .filter((generation) => generation.host === host)
-    .map(({ spec, state, startedAt, inFlight, stats, calls, commons }) => ({
-      ...common,
-      versionId: spec.versionId,
-      state,
-      uptimeMs: startedAt === 0 ? null : Math.round(performance.now() - startedAt),
-      inFlight: inFlight.size,
-      // One in the commons has no heap of its own.
-      memory: commons === null ? (stats?.heapUsed ?? null) : null,
-      calls,
-    }));
+  const { spec, state, startedAt, inFlight, stats, calls } = generation;
+  return {
+    ...common,
+    versionId: spec.versionId,
+    state,
+    uptimeMs: startedAt === 0 ? null : Math.round(performance.now() - startedAt),
+    inFlight: inFlight.size,
+    memory: stats?.heapUsed ?? null,
+    calls,
+  };
 }
 
 /** As the operating system counts it, so that a stuck child need not be asked; null without `/proc`. */

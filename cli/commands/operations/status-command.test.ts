@@ -71,6 +71,7 @@ const STATUS: SystemStatus = {
       cpuMs: null,
       state: 'starting',
       actors: [actor('tasks', { versionId: 'tasks/v12' }), actor('tasks', { automation: 'digest', inFlight: 0 })],
+      unlistedActors: 4800,
     }),
   ],
   disk: null,
@@ -109,7 +110,7 @@ test('the process tree', () => {
   const slower = drawStatus({ ...STATUS, edge: 'node', edgeNotice }, 40, createStyle(false));
   assert.deepEqual(slower.slice(3, 6), ['uWebSockets.js is not installed. Serving', 'with node:http.', '']);
   assert.deepEqual(
-    lines.slice(4, 12).map((line) => line.replace(/ {2,}/g, ' | ')),
+    lines.slice(4, 13).map((line) => line.replace(/ {2,}/g, ' | ')),
     [
       'supervisor | 10 | ● running | 1 min | 1 MiB | 500 ms | 0',
       '├─ writer | 10 | ● running | 1 min | 1 MiB | 500 ms | 2 | signal SIGKILL',
@@ -118,10 +119,11 @@ test('the process tree', () => {
       '│ | └─ todos aaaaaa | commons | ● quarantined | 0 | 1 | 1,204 | 0 | crash',
       '└─ host 2 | ● starting | 0',
       ' | ├─ tasks v12 | own: action | ● ready | 1 s | 2 KiB | 0 | 1 | 1,204 | 0',
-      ' | └─ tasks/digest aaaaaa | ● ready | 1 s | 2 KiB | 0 | 0 | 1,204 | 0',
+      ' | ├─ tasks/digest aaaaaa | ● ready | 1 s | 2 KiB | 0 | 0 | 1,204 | 0',
+      ' | └─ 4,800 more',
     ],
   );
-  assert.deepEqual(lines.slice(13), [
+  assert.deepEqual(lines.slice(14), [
     'mcp server   git (stdio)  ● failed  it ended ⏎ with 1',
     'mcp server   web (http)  ● connected',
     'gateway      subscribers 3   change ring 2 KiB   dropped gateway log lines 12',

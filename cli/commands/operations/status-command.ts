@@ -80,11 +80,14 @@ function treeRows([root, ...children]: ProcessStatus[]): Cell[][] {
     processRow(root, ''),
     ...children.flatMap((child, i) => {
       const isLast = i === children.length - 1;
-      const actors = child.actors ?? [];
+      const { actors = [], unlistedActors = 0 } = child;
       const trunk = isLast ? '   ' : '│  ';
+      const more = unlistedActors === 0 ? [] : [[`${trunk}└─ ${formatCount(unlistedActors)} more`]];
+      const last = more.length === 0 ? actors.length - 1 : null;
       return [
         processRow(child, isLast ? '└─ ' : '├─ '),
-        ...actors.map((actor, j) => actorRow(actor, trunk + (j === actors.length - 1 ? '└─ ' : '├─ '))),
+        ...actors.map((actor, j) => actorRow(actor, trunk + (j === last ? '└─ ' : '├─ '))),
+        ...more,
       ];
     }),
   ];

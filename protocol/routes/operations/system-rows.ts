@@ -44,7 +44,14 @@ const PROCESS = object(
     cpuMs: MS_OR_NULL,
     lastExit: textOrNull,
   },
-  { counters: COUNTS, actors: { ...listOf(ACTOR), says: 'The threads of a host' } },
+  {
+    counters: COUNTS,
+    actors: {
+      ...listOf(ACTOR),
+      says: `The apps and automations of a host, sorted: at most ${LIMITS.statusActors}. Those that are out of service or have no thread for calls that wait come before those with a thread, then come those in the commons, then those at rest`,
+    },
+    unlistedActors: { ...count, says: 'How many further ones the host has' },
+  },
 );
 const TOOL_SERVER = object({
   name: text,
@@ -129,6 +136,7 @@ const STATUS_EXAMPLE = {
           placeReason: 'action',
         },
       ],
+      unlistedActors: 0,
     },
   ],
   disk: { freeBytes: 84_000_000_000, sizeBytes: 120_000_000_000 },
