@@ -76,6 +76,14 @@ test('modules run as functions, whatever they import and export', async () => {
       { 'again.js': `export * as all from './lib.js';` },
     ],
     ['export default () => this === undefined', true],
+    [
+      'export default () => [1 < 2, "<!-- a", `<!-- <!--`, /<!--/.source] // <!-- x',
+      [true, '<!-- a', '<!-- <!--', '<!--'],
+    ],
+    // What stood between two lines without semicolons kept them apart.
+    ['let f = String\nimport "../lib.js"\n(1)\nexport default () => typeof f', 'function'],
+    ['let f = String\nexport { f as g }\n[1].map(f)\nexport default () => typeof f', 'function'],
+    ['let f = 4, g = 2; let h = f\nexport * from "../lib.js"\n/2/g.source\nexport default () => h', 4],
   ];
   for (const [query, expected, more = {}] of cases)
     assert.deepEqual(await runQuery({ 'queries/q.js': query, 'lib.js': lib, ...more }), expected, query);
@@ -133,6 +141,7 @@ test('what cannot be in the commons, and why', () => {
     [state('const b = Buffer.from("a"); export default () => b;'), 'globals', /uses Buffer/],
     [state('export default () => import("../x.js");'), 'modules', /import\(\)/],
     [state('export default () => import.meta.url;'), 'modules', /import\.meta/],
+    [state('let b = 1; const t = 1 <!-- /*\n ;import("x")// */ b\n; export default () => t;'), 'modules', /"<!--"/],
     [state('await null; export default () => 1;'), 'modules', /await/],
     [state('for await (const x of []) ; export default () => 1;'), 'modules', /await/],
     [state('export default () => {'), 'modules', /does not parse/],
@@ -175,4 +184,11 @@ test('variables of functions are no state, nor what libraries keep', () => {
   const library = 'let n; export function memo() { n ??= 1; return typeof URL; }';
   for (const text of texts)
     assert.ok('script' in findingOf({ 'queries/q.js': text, '_packages/memo.js': library }), text);
+  for (const text of [
+    'let n; export function memo() { n = 1; } export { n };',
+    'export let n; export const memo = () => n++;',
+  ]) {
+    const finding = findingOf({ 'queries/q.js': texts[3] as string, '_packages/memo.js': text });
+    assert.equal('kept' in finding && finding.kept, 'state', text);
+  }
 });

@@ -2,20 +2,21 @@
  * Turns a module of an app into the body of a function, at the same lines and columns, so that stacks say the same (specification,
  * "Commons"). A module of Node's `vm` would keep its context for ever.
  */
-import type {
-  AnyNode,
-  AssignmentExpression,
-  CallExpression,
-  ExportDefaultDeclaration,
-  ExportNamedDeclaration,
-  Identifier,
-  ImportDeclaration,
-  Pattern,
-  Program,
-  UnaryExpression,
+import {
+  type AnyNode,
+  type AssignmentExpression,
+  type CallExpression,
+  type ExportDefaultDeclaration,
+  type ExportNamedDeclaration,
+  type Identifier,
+  type ImportDeclaration,
+  type Pattern,
+  type Program,
+  tokTypes,
+  type UnaryExpression,
 } from 'acorn';
 import { fullAncestor } from 'acorn-walk';
-import { analyze, type Scope, type Variable } from 'eslint-scope';
+import { analyze, type Scope } from 'eslint-scope';
 import { type CommonsModule, type KeptReason, NOT_GIVEN } from '../../wire/commons.ts';
 import { isOfPackage, resolveSpecifier } from '../handler-imports.ts';
 import { nameOf } from './module-names.ts';
@@ -45,12 +46,19 @@ export type Converted = { module: CommonsModule; exported: Set<string> };
 
 /** Throws `KeptOut`. `step` is called with every token. */
 export function convertModule(file: string, text: string, step: () => void): Converted {
-  const parsed = parseModule(text, step);
+  const parsed = parseModule(text, ({ type, start }) => {
+    step();
+    // In a function, but not in a module, a comment begins there: other code would run than the code that is checked here.
+    if (type === tokTypes.relational && text.startsWith('<!--', start))
+      throw new KeptOut('modules', `${file} has "<!--" outside of texts.`);
+  });
   if (!('program' in parsed)) throw new KeptOut('modules', `${file} does not parse.`);
   const { program } = parsed;
   const parents = parentsIn(file, program, step);
-  checkNames(file, program, parents);
-  return new Conversion(file, text).of(program);
+  const conversion = new Conversion(file, text);
+  const converted = conversion.of(program);
+  checkNames(file, program, parents, conversion.exportedLocals);
+  return converted;
 }
 
 class Conversion {
@@ -81,6 +89,11 @@ class Conversion {
     return { module: this.#module, exported: this.#exported };
   }
 
+  /** The names in the module of what it exports. */
+  get exportedLocals(): Set<string> {
+    return new Set(this.#own.map(([, local]) => local));
+  }
+
   #statement(node: Program['body'][number]): void {
     switch (node.type) {
       case 'ImportDeclaration':
@@ -89,7 +102,7 @@ class Conversion {
       case 'ExportAllDeclaration': {
         const name = node.exported ? nameOf(node.exported) : '*';
         this.#module.again.push([name, this.#needs(node.source), '*']);
-        this.#blank(node.start, node.end);
+        this.#drop(node.start, node.end);
         return;
       }
       case 'ExportDefaultDeclaration':
@@ -106,7 +119,7 @@ class Conversion {
       this.#module.params.push(specifier.local.name);
       this.#module.imports.push([from, importedOf(specifier)]);
     }
-    this.#blank(start, end);
+    this.#drop(start, end);
   }
 
   #named({ declaration, source, specifiers, start, end }: ExportNamedDeclaration): void {
@@ -122,7 +135,7 @@ class Conversion {
       if (from === null) this.#export(nameOf(exported), nameOf(local));
       else this.#module.again.push([nameOf(exported), from, nameOf(local)]);
     }
-    this.#blank(start, end);
+    this.#drop(start, end);
   }
 
   #default({ start, end, declaration }: ExportDefaultDeclaration): void {
@@ -152,6 +165,12 @@ class Conversion {
     if ('refused' in target) throw new KeptOut('modules', `${this.#file} imports what it may not.`);
     if (!this.#module.needs.includes(target.file)) this.#module.needs.push(target.file);
     return target.file;
+  }
+
+  /** A statement. It ended the one before it, which may have no semicolon. */
+  #drop(start: number, end: number): void {
+    this.#edits.push({ start, end: start + 1, text: ';' });
+    this.#blank(start + 1, end);
   }
 
   #blank(start: number, end: number): void {
@@ -212,30 +231,35 @@ function parentsIn(file: string, program: Program, step: () => void): Map<AnyNod
   return parents;
 }
 
-/** Throws `KeptOut` for state in the module, and for globals that are not given. Libraries keep what they like, and look around. */
-function checkNames(file: string, program: Program, parents: ReadonlyMap<AnyNode, AnyNode>): void {
+/**
+ * Throws `KeptOut` for state in the module, and for globals that are not given. Libraries keep what they like, and look around; but who
+ * imports from them gets the value that an export has once the module has run.
+ */
+function checkNames(
+  file: string,
+  program: Program,
+  parents: ReadonlyMap<AnyNode, AnyNode>,
+  exported: ReadonlySet<string>,
+): void {
   const { scopes } = analyze(program as Parameters<typeof analyze>[0], { ecmaVersion: 2022, sourceType: 'module' });
   const [globals, module] = scopes as [Scope, Scope];
+  const ofPackage = isOfPackage(file);
   for (const { identifier } of globals.through) {
     const { name } = identifier as unknown as Identifier;
     if (name === 'arguments') throw new KeptOut('modules', `${file} uses "arguments" outside of functions.`);
-    if (MISSING.has(name) && !isOfPackage(file)) throw new KeptOut('globals', `${file} uses ${name}.`);
+    if (MISSING.has(name) && !ofPackage) throw new KeptOut('globals', `${file} uses ${name}.`);
   }
-  if (isOfPackage(file)) return;
   for (const variable of module.variables) {
-    if (isChanged(variable, module, parents))
+    const used = variable.references.filter(({ from }) => from.variableScope !== module);
+    const isChanged = ofPackage
+      ? exported.has(variable.name) && used.some((reference) => reference.isWrite())
+      : used.some((reference) => reference.isWrite() || changes(reference.identifier as unknown as AnyNode, parents));
+    if (isChanged)
       throw new KeptOut('state', `A function of ${file} changes "${variable.name}", which all calls share.`);
   }
 }
 
-/** Whether a function of the module assigns the variable, or changes what it holds. */
-function isChanged({ references }: Variable, module: Scope, parents: ReadonlyMap<AnyNode, AnyNode>): boolean {
-  return references.some((reference) => {
-    if (reference.from.variableScope === module) return false;
-    return reference.isWrite() || changes(reference.identifier as unknown as AnyNode, parents);
-  });
-}
-
+/** Whether what follows the name changes what the variable holds. */
 function changes(name: AnyNode, parents: ReadonlyMap<AnyNode, AnyNode>): boolean {
   let node = name;
   let key: string | null = null;

@@ -8,6 +8,7 @@ import {
   Parser,
   type Pattern,
   type Program,
+  type Token,
   type TokenType,
   tokTypes,
 } from 'acorn';
@@ -50,7 +51,7 @@ type Parsed = { program: Program; comments: Comment[] };
 export type SyntaxFault = { at: number; message: string };
 
 /** `step` is called with every token. */
-export function parseModule(text: string, step: () => void): Parsed | SyntaxFault {
+export function parseModule(text: string, step: (token: Token) => void): Parsed | SyntaxFault {
   const comments: Comment[] = [];
   try {
     const program = ModuleParser.parse(text, {
