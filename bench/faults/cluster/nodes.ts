@@ -7,6 +7,7 @@ import type { TestGateway } from '../../../testing/gateway.ts';
 import { mountSmall, whyNoSmallDisk } from '../../../testing/mount.ts';
 import { type Place, type Postgres, postgres } from '../../../testing/postgres.ts';
 import { childrenOf } from '../../../testing/processes.ts';
+import type { Random } from '../../../testing/random.ts';
 import { compileShim, whyNoShim } from '../../../testing/shim/compile.ts';
 import { eventually, LONG_MS } from '../../../testing/waiting.ts';
 import type { CampaignContext } from '../campaign.ts';
@@ -102,6 +103,17 @@ export class Cluster {
     );
     await startAgain(gateway, port);
     this.nodes.push({ name, gateway, port, folder, disk, clock });
+  }
+
+  /** The node that has one of the apps. */
+  async ownerOfAny(random: Random): Promise<Node> {
+    const { url } = this.servers[this.primary] as Postgres;
+    const query = 'SELECT DISTINCT b.owner FROM svc.apps a JOIN svc.buckets b USING (bucket) ORDER BY b.owner';
+    const owners = await ask<{ owner: string | null }>(url, query);
+    const { owner } = random.pick(owners);
+    const node = this.nodes.find(({ name }) => name === owner);
+    if (node === undefined) throw new Error('The apps have no owners.');
+    return node;
   }
 
   /** The processes of a node, its own first. */
