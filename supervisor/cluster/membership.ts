@@ -79,9 +79,9 @@ export class Membership extends EventEmitter<Events> {
     return this.#member.ownerOf(bucket);
   }
 
-  /** The epoch of a bucket that this node may serve at this moment; null for any other. Never true for longer than the lease. */
-  epochOf(bucket: number): number | null {
-    return this.#member.epochOf(bucket, now());
+  /** The epoch of a bucket that this node may serve at this moment (`performance.now()`); null for any other. Never true for longer than the lease. */
+  epochOf(bucket: number, at: number = now()): number | null {
+    return this.#member.epochOf(bucket, at);
   }
 
   /** Why the database did not answer when it was last asked; null when it did. */

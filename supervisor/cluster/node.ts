@@ -257,7 +257,7 @@ export class ClusterNode {
   /** What this node knows of people; `db` is its copy of the identity database. Once. */
   identity(db: IdentityClient): ClusterIdentity {
     const { log } = this.#options;
-    const isOwner = () => this.#membership.epochOf(IDENTITY_BUCKET) !== null;
+    const isOwner = (at: number) => this.#membership.epochOf(IDENTITY_BUCKET, at) !== null;
     const seq = () => this.names.latest(IDENTITY_DATABASE);
     const identity = new ClusterIdentity({ db, calls: this.#calls.ofNodes, isOwner, seq, log });
     this.#identity = identity;

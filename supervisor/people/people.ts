@@ -255,7 +255,7 @@ export class People extends EventEmitter<{ ended: [] }> {
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#noteTimer);
-    await this.#storeUses();
+    if (this.#used.size > 0) await this.#storeUses();
   }
 
   /** Takes an address from whoever only claimed it, for one whose it is said to be. Throws `CONFLICT`. */

@@ -18,8 +18,8 @@ type ClusterIdentityOptions = {
   /** The node's own copy of the database. It is asked only while the node owns it. */
   db: IdentityClient;
   calls: NodeCalls;
-  /** Whether the node may serve the bucket at this moment. */
-  isOwner(): boolean;
+  /** Whether the node may serve the bucket at this moment, by `performance.now()`. */
+  isOwner(at: number): boolean;
   /** The number of the latest entry that the log of the cluster has of the database. */
   seq(): Promise<number>;
   log: Logger;
@@ -117,8 +117,9 @@ export class ClusterIdentity implements IdentityNodes {
 
   /** Sees whether what is known is still good. Runs before each request, since the process may have stood still. */
   check(): void {
-    if (this.#role === 'owner' && this.#options.isOwner()) this.#currentUntil = now() + LIMITS.nodeLeaseMs;
-    const left = this.#currentUntil - now();
+    const at = now();
+    if (this.#role === 'owner' && this.#options.isOwner(at)) this.#currentUntil = at + LIMITS.nodeLeaseMs;
+    const left = this.#currentUntil - at;
     const isCurrent = left > 0;
     if (isCurrent)
       this.#expiry ??= setTimeout(() => {
@@ -190,7 +191,7 @@ export class ClusterIdentity implements IdentityNodes {
     const seq = await this.#seqOfAll();
     const journal = this.#journal;
     // Meanwhile another node may have become the owner.
-    if (this.#role !== 'owner' || journal === null || !this.#options.isOwner()) throw movedError();
+    if (this.#role !== 'owner' || journal === null || !this.#options.isOwner(now())) throw movedError();
     const since = from === null ? null : journal.since(from);
     const { told, place } = since ?? { told: null, place: journal.place };
     return { told, place, isMore: place.number < journal.place.number, seq };

@@ -220,7 +220,7 @@ export class ProgramTokens extends EventEmitter<{ ended: [id: string] }> {
     this.#closed = true;
     this.#stored.close();
     clearTimeout(this.#noteTimer);
-    await this.#storeUses();
+    if (this.#used.size > 0) await this.#storeUses();
   }
 
   /** Runs changes one after the other, each on what is stored. */
