@@ -186,9 +186,10 @@ export class Gateway {
     return callHostTool(this.#started().assembly.services, call);
   }
 
-  /** Tells status pages what listens. */
+  /** Tells status pages what listens. A node of a cluster then sees whether it is reached. */
   setListening(listening: NonNullable<Listening>): void {
     this.#listening = listening;
+    void this.#running?.assembly.checkAddress();
   }
 
   /**

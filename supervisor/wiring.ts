@@ -70,7 +70,8 @@ export type Assembly = {
   /** Answers requests, in a cluster with the other nodes. */
   handle: ExchangeHandler;
   jobs: Jobs;
-  /** As `ClusterNode.leave`; nothing without a cluster. */
+  /** These are of `ClusterNode`, and do nothing without one. */
+  checkAddress(): Promise<void>;
   leave(drainMs: number): Promise<void>;
   /** Lets calls, uploads and runs end for up to `drainMs`, and stops everything. Never rejects. */
   end(drainMs: number): Promise<void>;
@@ -393,7 +394,8 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     await joinCluster(phases, cluster, { ...services, runtime });
     const handle = cluster?.handler(automations, pipeline.handle) ?? pipeline.handle;
     const leave = async (drainMs: number) => cluster?.leave(drainMs);
-    return { services, pipeline, handle, jobs, leave, end: (drainMs) => phases.end(drainMs) };
+    const checkAddress = async () => cluster?.checkAddress();
+    return { services, pipeline, handle, jobs, checkAddress, leave, end: (drainMs) => phases.end(drainMs) };
   } catch (error) {
     await phases.end(0);
     // Said of what failed to end, too.

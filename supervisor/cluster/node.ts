@@ -286,6 +286,16 @@ export class ClusterNode {
     return this.#fetched.get(bucketOfSubject(subject)) ?? 0;
   }
 
+  /** Warns where this node is not reached at the address that it tells the others. It is listening. */
+  async checkAddress(): Promise<void> {
+    const { settings, log } = this.#options;
+    const why = await this.#calls.ofNodes.whyNotReached(settings.address);
+    if (why === null || this.#left !== null) return;
+    log.warn(
+      `"cluster.address" is "${settings.address}", and this node does not reach itself there (${why}), so the others may not. Set the address at which they reach it.`,
+    );
+  }
+
   /** The copy of the repository in `paths`, on which `git` works. */
   repository(paths: CodeStorePaths, git: Git): SharedGit {
     const fenceOf = (app: string) => {

@@ -22,9 +22,13 @@ type OfferOptions = { ms: number | null; signal?: AbortSignal | undefined };
 
 type NodeCallsOptions = { owners: Owners; proofs: Proofs; nodes: NodeClient; log: Logger };
 
+const NO_BODY = Buffer.alloc(0);
+
 export class NodeCalls {
   readonly #options: NodeCallsOptions;
   readonly #answerers = new Map<string, Answerer>();
+  /** The proof of a call of this node to itself, until it comes. */
+  #own: string | null = null;
 
   constructor(options: NodeCallsOptions) {
     this.#options = options;
@@ -74,10 +78,27 @@ export class NodeCalls {
     return 'not-done';
   }
 
+  /** Why this node is not reached at an address; null where it is. */
+  async whyNotReached(address: string): Promise<string | null> {
+    const { proofs, nodes } = this.#options;
+    const path = `${NODE_PATHS}self`;
+    const proof = proofs.ofCall(path, { bucket: 0, epoch: 0 }, NO_BODY);
+    this.#own = proof;
+    try {
+      const headers = [NODE_CALL, proof];
+      const answer = await nodes.ask(address, path, { headers, body: NO_BODY, ms: LIMITS.nodeConnectMs });
+      if (answer === null) return 'nothing takes connections there';
+    } catch (error) {
+      return (error as Error).message;
+    }
+    return this.#own === proof ? 'something else answers there' : null;
+  }
+
   /** Answers a node. Others are refused: what it answers is never sent on. */
   receive(exchange: Exchange): void {
     const { owners, proofs } = this.#options;
     const proof = exchange.header(NODE_CALL) ?? '';
+    if (proof === this.#own) this.#own = null;
     let call: NodeCall;
     try {
       call = proofs.readCall(exchange.path, proof);

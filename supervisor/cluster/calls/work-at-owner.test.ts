@@ -38,6 +38,15 @@ test('it is done where the app is, with what is given, and its error is the same
   }
 });
 
+test('a node sees whether it is reached at an address', async (t) => {
+  const { node } = await worker(t, 'one', READS, named('one'));
+  const { node: other } = await worker(t, 'two', READS, named('two'));
+  const why = (address: string) => node.calls.ofNodes.whyNotReached(address);
+  assert.equal(await why(node.address), null);
+  assert.equal(await why(other.address), 'something else answers there');
+  assert.equal(await why('http://127.0.0.1:1'), 'nothing takes connections there');
+});
+
 test('nothing stays under way of work that fails before it begins', async (t) => {
   const { node, ask } = await worker(t, 'one', WRITES, () => {
     throw new Error('at once');
