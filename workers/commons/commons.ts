@@ -86,9 +86,11 @@ class Home {
 
   leave(reason: LeaveReason, detail: string): void {
     if (this.left) return;
+    this.left = true;
     homes.delete(this.#spec.actorId);
-    this.end();
     link.send([Kind.leaves, this.#spec.actorId, reason, detail]);
+    // It may be reading rows, and a database that does cannot be closed.
+    setImmediate(() => this.end());
   }
 
   #given(context: Context): Given {
@@ -105,6 +107,7 @@ class Home {
       },
       leave: (reason, detail) => this.leave(reason, detail),
       openSqlite: (file, options) => {
+        if (this.left) throw new Error('The app goes on in a thread of its own.');
         const db = openSqlite(file, options);
         this.opened = true;
         restOthers(this);

@@ -1,7 +1,8 @@
 /** What app code in the commons can reach: its own realm, and nothing of another app. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { type App, beginIn, FakeSupervisor } from '../../testing/fake-supervisor.ts';
+import { ToolKind } from '../../protocol/wire/frames.ts';
+import { type App, beginIn, FakeSupervisor, failure } from '../../testing/fake-supervisor.ts';
 
 beginIn('commons');
 let supervisor: FakeSupervisor;
@@ -62,7 +63,7 @@ export default async ({ input, query, db, log, app, ctx }) => {
     immediate: setImmediate(() => {}), parsed: JSON.parse('{"a":[1]}'), syntax: (() => { try { JSON.parse('{'); } catch (e) { return e; } })(),
     deep: (() => { try { (function f() { f(); })(); } catch (e) { return e; } })(),
   };
-  roots.end = await atTheEnd({
+  if (!input.written) roots.end = await atTheEnd({
     get: () => db.get('SELECT ? AS n', 1), all: () => db.all('SELECT 2'), json: () => db.json('SELECT 3 AS n'), fails: () => db.get('SELECT nothing'),
     fresh: () => db.get('SELECT ' + Math.random()), text: () => json.toString(), log: () => log.info('x'), console: () => console.log('x', { a: 1 }),
     timer: () => { const one = setTimeout(() => {}, 1); one.refresh(); one.hasRef(); clearTimeout(one); return one; }, now: () => Date.now(),
@@ -92,12 +93,14 @@ export default async ({ input, query, db, log, app, ctx }) => {
 };`;
 
 /** An app with a database, so that its statements need no writer. */
-async function walker(): Promise<App> {
-  const make = 'export default async ({ db }) => { await db.exec("CREATE TABLE IF NOT EXISTS t (n)"); };';
-  const app = await supervisor.app({ files: { 'queries/walk.js': WALK, 'actions/make.js': make } });
+async function withTable(files: Record<string, string>): Promise<App> {
+  const make = `export default async ({ db }) => { await db.exec("CREATE TABLE t (b); INSERT INTO t VALUES (x'01'), (x'02')"); };`;
+  const app = await supervisor.app({ files: { 'actions/make.js': make } });
   await app.action('make');
-  return await supervisor.app({ files: { 'queries/walk.js': WALK } }, { dataFile: app.spec.dataFile });
+  return await supervisor.app({ files }, { dataFile: app.spec.dataFile });
 }
+
+const walker = () => withTable({ 'queries/walk.js': WALK });
 
 test('a walk through all that a handler has finds objects of its realm only', async () => {
   const app = await walker();
@@ -172,6 +175,25 @@ test('what is not given moves the app, and its query runs again in a thread', as
     assert.deepEqual((await app.query('q')).value, expected, name);
     assert.deepEqual([app.inCommons, app.left], [false, 'globals'], name);
   }
+});
+
+test('so do bytes in rows, while they are read', async () => {
+  for (const read of ['db.all("SELECT b FROM t")', 'db.json("SELECT b FROM t")', 'db.get("SELECT b FROM t")']) {
+    const app = await withTable({ ...OK, 'queries/q.js': `export default async ({ db }) => await ${read} !== null;` });
+    assert.equal(await there(app), true, read);
+    assert.equal((await app.query('q')).value, true, read);
+    assert.deepEqual([app.inCommons, app.left], [false, 'globals'], read);
+  }
+});
+
+test('an input that nests too deeply for its schema is refused as in a thread', async () => {
+  const app = await supervisor.app({
+    files: OK,
+    schemas: { 'queries/ok': { type: 'object', properties: { a: { $ref: '#' } } } },
+  });
+  const input = `${'{"a":'.repeat(30_000)}{}${'}'.repeat(30_000)}`;
+  const { code, issues } = await failure(app.call(ToolKind.query, 'ok', `{"input":${input}}`));
+  assert.deepEqual([code, issues?.[0]?.keyword, app.inCommons], ['INVALID_INPUT', 'depth', true]);
 });
 
 test('an app that takes much memory in one turn, or throws from a timer, moves', async () => {

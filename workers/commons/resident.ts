@@ -21,13 +21,18 @@ import { AskError, HandlerErrors } from '../handler/handler-errors.ts';
 import { installJsonRules } from '../handler/result.ts';
 import { SourcePositions } from '../handler/source-positions.ts';
 import { becameHandled, becameUnhandled } from '../handler/unhandled.ts';
+import type { Validate, Validators } from '../handler/validators.ts';
 import { StatementError } from '../writer/statements.ts';
-import { guarded, SqliteError } from './crossing.ts';
+import { across, guarded, SqliteError } from './crossing.ts';
 import type { Given, Resident } from './given.ts';
 import { leave, onLeave } from './leaving.ts';
 import { inRealm } from './realm-database.ts';
 import { ScriptModules } from './script-modules.ts';
 import { installTimers, TIMER_CLASSES } from './timers.ts';
+
+// App code could replace them.
+const { parse, stringify } = JSON;
+const { entries } = Object;
 
 /** Our classes that app code sees. */
 const OURS = [CallDatabase, HandlerContext, SvcError, DbError, StatementError, AskError, SqliteError, ...TIMER_CLASSES];
@@ -54,7 +59,8 @@ const BLOBS: BlobsOfCalls = {
 /** Throws when the version cannot be run. Called once in a realm. */
 export function settle(thread: Given): Resident {
   const given = guardedAll(thread);
-  const { spec, validators } = given;
+  const { spec } = given;
+  const validators = { queries: ownValidators(given.validators.queries), actions: {}, automations: {} };
   onLeave(given.leave);
   const redactor = new Redactor();
   const positions = new SourcePositions(spec.codeDir);
@@ -108,6 +114,19 @@ function receive(frame: Frame, calls: Calls, tools: Tools, secrets: ActorSecrets
     case Kind.ping:
       send([Kind.pong, frame[1], { heapUsed: 0, counters: calls.counters }]);
   }
+}
+
+/** Those of the thread; what they say of an input, and a stack overflow in them, belong to this realm. */
+function ownValidators(thread: Validators['queries']): Validators['queries'] {
+  const validators = entries(thread).map(([tool, validate]) => {
+    const own: Validate = (input) => {
+      const isValid = across(() => validate(input));
+      own.errors = isValid ? null : (parse(stringify(validate.errors ?? [])) as Validate['errors'] & object);
+      return isValid;
+    };
+    return [tool, own] as const;
+  });
+  return Object.fromEntries(validators);
 }
 
 function guardedAll(thread: Given): Given {
