@@ -40,7 +40,9 @@ export class Commons {
   #link: Link | null = null;
   #isReady = false;
   #lost: NodeJS.Timeout | undefined;
-  /** Number and key of the last resident that stalled it. */
+  /** Number and key of the last resident that left: its code runs on until its turn ends. */
+  #lastLeft: [actorId: number, key: string] = [0, ''];
+  /** Number and key of the last one that stalled it. */
   #stalledBy: [actorId: number, key: string] = [0, ''];
 
   constructor(host: Child, sign: (ticket: CommonsTicket) => string, events: CommonsEvents) {
@@ -91,11 +93,12 @@ export class Commons {
     }
     const residents = this.#clear();
     const culprit = residents.find(({ spec }) => spec.actorId === actorId);
-    if (culprit !== undefined) this.#stalledBy = [actorId, culprit.key];
-    const whose = culprit === undefined ? '' : `, ${culprit.key}`;
+    const key = culprit?.key ?? (actorId === this.#lastLeft[0] ? this.#lastLeft[1] : '');
+    if (key !== '') this.#stalledBy = [actorId, key];
+    const whose = key === '' ? '' : `, ${key}`;
     this.#events.onEnded(`the commons of ${this.#host.name} ended (${end}${whose}): ${detail}`);
     for (const resident of residents) {
-      const isToBlame = culprit === undefined ? resident.inFlight.size > 0 : resident === culprit;
+      const isToBlame = actorId === 0 ? resident.inFlight.size > 0 : resident === culprit;
       resident.handBack(isToBlame ? reasonOf(end) : null, detail);
     }
   }
@@ -141,16 +144,30 @@ export class Commons {
         for (const resident of this.#residents.values()) this.#start(resident);
         return;
       case Kind.resident:
-        this.#residents.get(frame[1])?.onFrame(frame[2] as Frame);
+        this.#receiveOf(frame[1], frame[2] as Frame);
         return;
-      case Kind.leaves:
-        this.#take(frame[1])?.handBack(frame[2], frame[3]);
+      case Kind.leaves: {
+        const resident = this.#take(frame[1]);
+        if (resident !== undefined) this.#lastLeft = [frame[1], resident.key];
+        resident?.handBack(frame[2], frame[3]);
         return;
+      }
       case Kind.exited:
         this.#take(frame[1])?.exited(frame[2], frame[3]);
         return;
       default:
         throw new Error(`The commons may not send frames of kind ${frame[0]}.`);
+    }
+  }
+
+  /** A frame that no sound resident sends ends that one, and not the connection of all. */
+  #receiveOf(actorId: number, frame: Frame): void {
+    const resident = this.#residents.get(actorId);
+    try {
+      resident?.onFrame(frame);
+    } catch (error) {
+      this.#link?.send([Kind.resident, actorId, [Kind.stop, actorId, true]]);
+      this.#take(actorId)?.handBack('failed', (error as Error).message);
     }
   }
 
