@@ -131,10 +131,12 @@ export const LIMITS = {
   memoryLookMs: 50, // how often a handler host looks at its memory, while it has actors
   commonsCalls: 32, // calls of an app in the commons within `commonsWindowMs`; with more it gets a thread of its own
   commonsWorkMs: 200, // time that its code may take there in that window
+  commonsTurnsMs: 500, // time that all its turns may take there in that window, timers included
   commonsWindowMs: 10 * SECOND,
   commonsStallMs: 100, // an app whose code runs there for this long without a pause gets a thread of its own
   commonsLookMs: 20, // how often a handler host looks for that, while the commons work
   commonsCallBytes: 16 * MiB, // memory that one turn of an app may allocate there
+  commonsBytesOutside: 128 * MiB, // buffers of all apps there, outside of the heap; the one with most of them leaves
   commonsMemoryMb: 512, // JavaScript heap of the thread of a host's commons
   commonsYoungMb: 16, // new objects of all of them
   commonsPlaces: 500, // apps in the commons of one host; the least used one leaves first

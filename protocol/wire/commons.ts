@@ -18,7 +18,7 @@ export type OwnReason = (typeof OWN_REASONS)[number];
 export type KeptReason = Extract<OwnReason, 'thread' | 'state' | 'modules' | 'globals'>;
 
 /** Those that the thread of the commons finds while an app runs in it. */
-export type LeaveReason = Extract<OwnReason, 'modules' | 'globals' | 'memory' | 'failed'>;
+export type LeaveReason = Extract<OwnReason, 'modules' | 'globals' | 'processor' | 'memory' | 'failed'>;
 
 /** Globals of handlers that the commons do not give: an app that uses one gets a thread of its own. */
 export const NOT_GIVEN: readonly string[] = (

@@ -40,12 +40,20 @@ const node: Given['node'] = {
   now: performance.now.bind(performance),
 };
 
+/** In bytes. */
+type Memory = { heap: number; outside: number };
+
 class Home {
   readonly #spec: ActorSpec;
   readonly #timers = new Set<NodeTimer>();
   readonly #resident: Resident;
   left = false;
   opened = false;
+  /** Since when its time is counted, and that time. */
+  #windowStart = 0;
+  #turnsMs = 0;
+  /** By how much its turns raised the memory outside of the heap. */
+  #bytesOutside = 0;
 
   /** Throws when the version cannot be run. */
   constructor(spec: ActorSpec) {
@@ -82,6 +90,27 @@ class Home {
     this.left = true;
     for (const timer of this.#timers) stopTimer(timer);
     this.rest();
+  }
+
+  /** A turn of it ended. Many short ones keep the others waiting as a long one does. */
+  worked(ms: number, grown: Memory): void {
+    const now = performance.now();
+    if (now - this.#windowStart >= LIMITS.commonsWindowMs) {
+      this.#windowStart = now;
+      this.#turnsMs = 0;
+    }
+    // The host looks at longer ones, and at the processor time that they take.
+    this.#turnsMs += Math.min(ms, LIMITS.commonsStallMs);
+    this.#bytesOutside += grown.outside;
+    if (grown.heap + grown.outside > LIMITS.commonsCallBytes)
+      this.leave('memory', `One turn of it took more than ${LIMITS.commonsCallBytes / 1024 ** 2} MiB.`);
+    if (this.#turnsMs > LIMITS.commonsTurnsMs)
+      this.leave('processor', `Its turns took ${Math.round(this.#turnsMs)} ms in ${LIMITS.commonsWindowMs / 1000} s.`);
+  }
+
+  /** Whether it holds a good part of what is outside of the heap; what another one held may not be collected yet. */
+  holdsMuchOutside(): boolean {
+    return this.#bytesOutside > LIMITS.commonsBytesOutside / 4;
   }
 
   leave(reason: LeaveReason, detail: string): void {
@@ -157,14 +186,15 @@ function stopTimer(timer: NodeTimer): void {
 const pulse = new TurnPulse(memory);
 /** By the numbers of their actors, the least recently used one first. */
 const homes = new Map<number, Home>();
-/** The actor whose turn it is, 0 for none, and the memory at its beginning. */
+/** The actor whose turn it is, 0 for none; when the turn began, and the memory then. */
 let current = 0;
-let before = 0;
+let began = 0;
+let before: Memory = { heap: 0, outside: 0 };
 let turns = 0;
 
-function memoryUsed(): number {
+function memoryUsed(): Memory {
   const { used_heap_size, external_memory } = getHeapStatistics();
-  return used_heap_size + external_memory;
+  return { heap: used_heap_size, outside: external_memory };
 }
 
 /**
@@ -175,6 +205,7 @@ function takeTurn(actorId: number, run: () => void): void {
   endTurn();
   const turn = ++turns;
   before = memoryUsed();
+  began = performance.now();
   current = actorId;
   pulse.enter(actorId);
   setImmediate(() => {
@@ -186,9 +217,15 @@ function takeTurn(actorId: number, run: () => void): void {
 function endTurn(): void {
   if (current === 0) return;
   pulse.leave();
-  if (memoryUsed() - before > LIMITS.commonsCallBytes)
-    homes.get(current)?.leave('memory', `One turn of it took more than ${LIMITS.commonsCallBytes / 1024 ** 2} MiB.`);
+  const { heap, outside } = memoryUsed();
+  homes
+    .get(current)
+    ?.worked(performance.now() - began, { heap: heap - before.heap, outside: outside - before.outside });
   current = 0;
+  if (outside > LIMITS.commonsBytesOutside)
+    for (const home of homes.values())
+      if (home.holdsMuchOutside())
+        home.leave('memory', 'Its buffers take much of the memory of all apps in the commons.');
 }
 
 function restOthers(newest: Home): void {

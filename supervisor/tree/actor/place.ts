@@ -7,6 +7,7 @@
  * | commons | an action is called | own | `action` |
  * | commons | more than `LIMITS.commonsCalls` calls in `commonsWindowMs` | own | `busy` |
  * | commons | its calls took more than `LIMITS.commonsWorkMs` in `commonsWindowMs` | own | `processor` |
+ * | commons | its turns, timers included, took more than `commonsTurnsMs` in that window | own | `processor` |
  * | commons | it allocates too much, or its thread ran out of memory while it ran | own | `memory` |
  * | commons | it uses what the commons do not give, such as `ctx.fetch` | own | `globals` |
  * | commons | it stalled or ended its thread, or threw where nothing catches | own | `failed` |
