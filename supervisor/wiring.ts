@@ -55,7 +55,7 @@ import type { Host } from './start/given-parts.ts';
 import { Hosted, refusalIn } from './start/hosted.ts';
 import { openRequests, recover } from './start/last-phases.ts';
 import { Phases } from './start/phases.ts';
-import { portOf, startProcesses } from './start/processes.ts';
+import { portOf, prepareCommons, startProcesses } from './start/processes.ts';
 import { packageRoot } from './tree/entry-points.ts';
 import { WebClient } from './web-client.ts';
 
@@ -121,6 +121,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     opening.catch(() => {});
     await unlessFull(log, writeProfile(layout.profile, host.kind));
     const registry: Registry = await opening;
+    void prepareCommons(registry.registered(), layout, tree);
     phases.begin('access');
     const identity = openIdentity(cluster, databases, layout, log);
     const registered = (app: string) => registry.has(app);

@@ -1,6 +1,7 @@
 /** The second phase of a start: the tree of processes, the databases that they open, and what follows their commits. */
 import type { Logger } from 'pino';
 import { isOwnDatabase } from '../../protocol/ids.ts';
+import { readCurrent, readVersion } from '../../storage/apps/versions.ts';
 import { blobFolders } from '../../storage/blob-files.ts';
 import type { Layout } from '../../storage/layout.ts';
 import { makeSocketFolder } from '../../storage/processes/socket-folder.ts';
@@ -26,6 +27,9 @@ type ProcessesOptions = LaterCallbacks & {
   host: Host;
   cluster: ClusterNode | null;
 };
+
+/** Apps whose versions are looked at before the gateway is ready. */
+const LOOKED_AT = 16;
 
 /** `treeReady` resolves when the writer is ready; it rejects when that does not come up. */
 export function startProcesses(phases: Phases, { config, layout, log, host, cluster, ...callbacks }: ProcessesOptions) {
@@ -86,6 +90,20 @@ export function startProcesses(phases: Phases, { config, layout, log, host, clus
   // Observed here too, so that a failure below does not leave it unhandled.
   treeReady.catch(() => {});
   return { changes, commits, results, tree, treeReady, databases, unsettled };
+}
+
+/**
+ * Has the commons started beside the rest, where one of the first apps can be in them: the first read would wait for that. What is wrong
+ * with files of an app is found when they are needed. Never rejects.
+ */
+export async function prepareCommons(apps: readonly string[], layout: Layout, tree: Tree): Promise<void> {
+  for (const id of apps.slice(0, LOOKED_AT)) {
+    const app = layout.app(id);
+    const current = await readCurrent(app).catch(() => null);
+    if (current === null || current === 'damaged') continue;
+    const version = await readVersion(app, current.activeVersion).catch(() => null);
+    if (version?.commons === true) tree.prepareCommons(id);
+  }
 }
 
 /** Where the gateway listens; null while nobody knows. */

@@ -1,5 +1,5 @@
 /**
- * The commons of one handler host: starts its thread with the first resident, passes frames between residents and their
+ * The commons of one handler host: starts its thread, passes frames between residents and their
  * generations over its one connection, and hands the residents back when the thread ends (specification, "Commons").
  */
 import { LIMITS } from '../../protocol/limits.ts';
@@ -36,6 +36,7 @@ export class Commons {
   readonly #residents = new Map<number, Resident>();
   /** Number of the thread; its ticket has it, so that an earlier one is not taken for it. */
   #thread = 0;
+  #isExpected = false;
   #isStarted = false;
   #link: Link | null = null;
   #isReady = false;
@@ -49,6 +50,16 @@ export class Commons {
     this.#host = host;
     this.#sign = sign;
     this.#events = events;
+  }
+
+  /** Residents are expected: its host keeps a thread for them as soon as it runs. */
+  prepare(): void {
+    this.#isExpected = true;
+    if (this.#host.state === 'running') this.#startThread();
+  }
+
+  hostReady(): void {
+    if (this.#isExpected) this.#startThread();
   }
 
   /** Starts the resident as soon as there is a thread. */

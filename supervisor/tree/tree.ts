@@ -133,6 +133,11 @@ export class Tree {
     return this.writers.socketOf(file);
   }
 
+  /** The queries of this app can run in the commons: those of its host are ready for the first call. */
+  prepareCommons(app: string): void {
+    if (this.commons !== null) this.#commonsOf(this.hosts.hostOf(app)).prepare();
+  }
+
   /** The actor of an app or a draft; made on first need, with the version that is active. Throws `OVERLOADED` once the tree stops. */
   actor(app: string, summary: VersionSummary): Actor {
     const population = this.#populationOf(app);
@@ -354,6 +359,7 @@ export class Tree {
   readonly #createHost = (name: string, solitaryFor: string | null): Child => {
     const host: Child = this.#child(this.#specifications.host(name, solitaryFor === null), {
       onReady: () => {
+        this.#commons.get(host)?.hostReady();
         for (const generation of this.#generations.values()) if (generation.host === host) generation.hostReady();
       },
       onFrame: (frame) => {

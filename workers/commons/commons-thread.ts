@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { CommonsEnd } from '../../protocol/wire/commons.ts';
-import type { CommonsData } from './commons.ts';
+import type { CommonsStart } from './commons.ts';
 import { type Turn, TurnPulse } from './pulse.ts';
 
 /** A turn that uses no processor time, such as one that waits for a disk, has this many times as long. */
@@ -13,13 +13,27 @@ const QUIET_LOOKS = 50;
 /** Linux counts processor time in hundredths of a second. */
 const TICK_MS = 10;
 
-/** Called once, and again where it does not end: `actorId` is the app whose turn it was, 0 for none. */
-export type CommonsEnded = (actorId: number, end: CommonsEnd, detail: string) => void;
+type CommonsThreadEvents = {
+  onReady(): void;
+  /** It has its first resident. */
+  onWorks(): void;
+  /** Called once, and again where it does not end: `actorId` is the app whose turn it was, 0 for none. */
+  onEnded(actorId: number, end: CommonsEnd, detail: string): void;
+};
+
+/** A blank one, with our code loaded. */
+export function startCommonsThread(): Worker {
+  const resourceLimits = {
+    maxOldGenerationSizeMb: LIMITS.commonsMemoryMb,
+    maxYoungGenerationSizeMb: LIMITS.commonsYoungMb,
+  };
+  return new Worker(new URL('./commons.cjs', import.meta.url), { env: {}, argv: [], resourceLimits });
+}
 
 export class CommonsThread {
   readonly #worker: Worker;
   readonly #pulse = new TurnPulse();
-  readonly #onEnded: CommonsEnded;
+  readonly #events: CommonsThreadEvents;
   #timer: NodeJS.Timeout | undefined;
   #quietLooks = 0;
   #osThread = 0;
@@ -30,26 +44,20 @@ export class CommonsThread {
   #outOfMemory = false;
   #ended = false;
 
-  constructor(supervisorSocket: string, ticket: string, onEnded: CommonsEnded) {
-    this.#onEnded = onEnded;
-    const workerData: CommonsData = { supervisorSocket, ticket, pulse: this.#pulse.memory };
-    const resourceLimits = {
-      maxOldGenerationSizeMb: LIMITS.commonsMemoryMb,
-      maxYoungGenerationSizeMb: LIMITS.commonsYoungMb,
-    };
-    this.#worker = new Worker(new URL('./commons.cjs', import.meta.url), {
-      env: {},
-      argv: [],
-      workerData,
-      resourceLimits,
-    });
+  /** `worker` is blank, and becomes the thread of the commons with this ticket. */
+  constructor(worker: Worker, supervisorSocket: string, ticket: string, events: CommonsThreadEvents) {
+    this.#worker = worker;
+    this.#events = events;
     this.#worker.on('message', (osThread: number) => {
       this.#osThread = osThread;
+      events.onReady();
     });
     this.#worker.on('error', (error: NodeJS.ErrnoException) => {
       this.#outOfMemory = error.code === 'ERR_WORKER_OUT_OF_MEMORY';
     });
     this.#worker.on('exit', () => this.#end(this.#outOfMemory ? 'memory' : 'crash', 'It ended.'));
+    const start: CommonsStart = { supervisorSocket, ticket, pulse: this.#pulse.memory };
+    worker.postMessage(start);
     this.#watch();
   }
 
@@ -74,6 +82,7 @@ export class CommonsThread {
       void this.#pulse.after(turn.beat).then(() => this.#watch());
     }
     if (turn.resident === 0 || turn.beat !== this.#turn.beat) {
+      if (this.#turn.beat <= 0 && turn.beat > 0) this.#events.onWorks();
       this.#turn = turn;
       this.#since = now;
       if (turn.resident !== 0) this.#usedMs = this.#processorMs();
@@ -87,7 +96,7 @@ export class CommonsThread {
     this.#end('stalled', `It ran for ${Math.round(ms)} ms without a pause.`);
     void this.#worker.terminate();
     // In native code it ends only when that returns.
-    const timer = setTimeout(() => this.#onEnded(turn.resident, 'stuck', ''), LIMITS.terminateMs);
+    const timer = setTimeout(() => this.#events.onEnded(turn.resident, 'stuck', ''), LIMITS.terminateMs);
     this.#worker.once('exit', () => clearTimeout(timer));
   }
 
@@ -106,6 +115,6 @@ export class CommonsThread {
     if (this.#ended) return;
     this.#ended = true;
     clearInterval(this.#timer);
-    this.#onEnded(this.#pulse.read().resident, end, detail);
+    this.#events.onEnded(this.#pulse.read().resident, end, detail);
   }
 }

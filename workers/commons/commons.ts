@@ -12,21 +12,22 @@ import { fileURLToPath } from 'node:url';
 import util from 'node:util';
 import { getHeapStatistics } from 'node:v8';
 import { type Context, compileFunction, createContext, Script } from 'node:vm';
-import { parentPort, threadId, workerData } from 'node:worker_threads';
+import { parentPort, threadId } from 'node:worker_threads';
 import { LIMITS } from '../../protocol/limits.ts';
 import { COMMONS_FILE, type LeaveReason } from '../../protocol/wire/commons.ts';
 import { type ActorSpec, type Frame, Kind } from '../../protocol/wire/frames.ts';
-import { openLink, pong } from '../../protocol/wire/link.ts';
+import { type Link, openLink, pong } from '../../protocol/wire/link.ts';
 import { loadSqlite, openSqlite } from '../../storage/sqlite.ts';
 import { loadValidators } from '../handler/load-validators.ts';
 import { osThreadNumber } from '../handler/memory-watch.ts';
 import type { Given, NodeTimer, Resident } from './given.ts';
 import { TurnPulse } from './pulse.ts';
 
-/** What the host gives its thread. */
-export type CommonsData = { supervisorSocket: string; ticket: string; pulse: SharedArrayBuffer };
+/** What the host sends it, once: until then it is blank. It answers with the system's number of the thread. */
+export type CommonsStart = { supervisorSocket: string; ticket: string; pulse: SharedArrayBuffer };
 
-const { supervisorSocket, ticket, pulse: memory } = workerData as CommonsData;
+if (parentPort === null) throw new Error('commons.cjs is started by a handler host, as a thread.');
+const host = parentPort;
 const install = dirname(fileURLToPath(import.meta.url));
 /** Its frames in stacks are ours: `node:` is left out of them. */
 const surface = new Script(
@@ -183,7 +184,8 @@ function stopTimer(timer: NodeTimer): void {
   clearImmediate(timer as unknown as NodeJS.Immediate);
 }
 
-const pulse = new TurnPulse(memory);
+let pulse: TurnPulse;
+let link: Link;
 /** By the numbers of their actors, the least recently used one first. */
 const homes = new Map<number, Home>();
 /** The actor whose turn it is, 0 for none; when the turn began, and the memory then. */
@@ -268,14 +270,20 @@ function receive(actorId: number, frame: Frame): void {
   home.receive(frame);
 }
 
-const link = openLink(supervisorSocket, ticket, {
-  onFrame: (frame) => {
-    if (frame[0] === Kind.resident) setImmediate(() => takeTurn(frame[1], () => receive(frame[1], frame[2] as Frame)));
-    else if (frame[0] === Kind.ping) link.send(pong(frame[1], { residents: homes.size }));
-    else link.close(new Error('The supervisor sent a frame that the commons do not take.'));
-  },
-  onClose: () => process.exit(1),
-});
+function start({ supervisorSocket, ticket, pulse: memory }: CommonsStart): void {
+  pulse = new TurnPulse(memory);
+  link = openLink(supervisorSocket, ticket, {
+    onFrame: (frame) => {
+      if (frame[0] === Kind.resident)
+        setImmediate(() => takeTurn(frame[1], () => receive(frame[1], frame[2] as Frame)));
+      else if (frame[0] === Kind.ping) link.send(pong(frame[1], { residents: homes.size }));
+      else link.close(new Error('The supervisor sent a frame that the commons do not take.'));
+    },
+    onClose: () => process.exit(1),
+  });
+  host.postMessage(osThread);
+  link.send([Kind.ready, { pid: process.pid, threadId }]);
+}
 
 function homeOf(promise: Promise<unknown>): Home | undefined {
   const known = new Map([...homes.values()].map((home) => [home.promises, home]));
@@ -296,5 +304,5 @@ process.on('rejectionHandled', (promise) => homeOf(promise)?.handled(promise));
 process.on('uncaughtException', () => process.exit(1));
 
 loadSqlite();
-parentPort?.postMessage(osThreadNumber());
-link.send([Kind.ready, { pid: process.pid, threadId }]);
+const osThread = osThreadNumber();
+host.once('message', start);

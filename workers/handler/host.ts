@@ -10,7 +10,8 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { type ActorSpec, type Frame, type FrameOf, type HostBootstrap, Kind } from '../../protocol/wire/frames.ts';
 import { type Link, openLink, pong } from '../../protocol/wire/link.ts';
 import { PRIVATE_UMASK } from '../../storage/files/private-tree.ts';
-import { CommonsThread } from '../commons/commons-thread.ts';
+import { CommonsThread, startCommonsThread } from '../commons/commons-thread.ts';
+import { SpareThread } from '../spare-thread.ts';
 import { MemoryWatch, type Watched } from './memory-watch.ts';
 
 /** Host → thread. */
@@ -82,10 +83,9 @@ class Host {
   readonly #link: Link;
   readonly #memory: MemoryWatch;
   readonly #actors = new Map<number, ActorThread>();
+  readonly #spare = new SpareThread(() => this.#startThread());
+  readonly #spareCommons = new SpareThread(startCommonsThread);
   #commons: CommonsThread | null = null;
-  /** A blank thread, so that a cold start does not wait for one. */
-  #spare: Worker | null = null;
-  #spareTimer: NodeJS.Timeout | undefined;
 
   constructor(bootstrap: HostBootstrap) {
     this.#bootstrap = bootstrap;
@@ -96,7 +96,8 @@ class Host {
     });
     this.#link.send([Kind.ready, { pid: process.pid }]);
     process.stdin.on('close', () => this.#end());
-    if (bootstrap.spare !== false) this.#startSpare();
+    if (bootstrap.spare === 'once') this.#spare.now();
+    else this.#prepare(this.#spare, LIMITS.spareStartMs);
   }
 
   #receive(frame: Frame): void {
@@ -127,7 +128,7 @@ class Host {
   #start(spec: ActorSpec): void {
     let worker: Worker;
     try {
-      worker = this.#takeSpare() ?? this.#startThread();
+      worker = this.#spare.take();
     } catch (error) {
       this.#link.send([Kind.exited, spec.actorId, 'failed_to_start', (error as Error).message]);
       return;
@@ -140,7 +141,7 @@ class Host {
       if (message.type === 'measured') this.#memory.measured(actor, message.bytes);
       else if (message.type === 'ready') {
         Object.assign(actor, { ready: true, osThread: message.osThread });
-        this.#startSpareSoon();
+        this.#prepare(this.#spare);
       } else actor.detail = message.detail;
     });
     worker.on('error', (error: NodeJS.ErrnoException) => {
@@ -150,7 +151,7 @@ class Host {
     worker.on('exit', () => {
       this.#memory.remove(actor);
       this.#actors.delete(spec.actorId);
-      if (!actor.ready) this.#startSpareSoon();
+      if (!actor.ready) this.#prepare(this.#spare);
       this.#link.send([Kind.exited, spec.actorId, actor.exitReason(), actor.detail]);
     });
     actor.tell({ type: 'start', spec });
@@ -158,10 +159,18 @@ class Host {
 
   #startCommons(ticket: string): void {
     this.#commons?.stop();
+    // Whoever waits for the commons needs the processor.
+    this.#spare.later();
     try {
-      this.#commons = new CommonsThread(this.#bootstrap.supervisorSocket, ticket, (actorId, end, detail) => {
-        if (end !== 'stuck') this.#commons = null;
-        this.#link.send([Kind.commonsEnded, actorId, end, detail]);
+      const { supervisorSocket } = this.#bootstrap;
+      this.#commons = new CommonsThread(this.#spareCommons.take(), supervisorSocket, ticket, {
+        onReady: () => this.#prepare(this.#spare),
+        // If one of its apps ends it, the others do not wait for the next one.
+        onWorks: () => this.#prepare(this.#spareCommons),
+        onEnded: (actorId, end, detail) => {
+          if (end !== 'stuck') this.#commons = null;
+          this.#link.send([Kind.commonsEnded, actorId, end, detail]);
+        },
       });
     } catch (error) {
       this.#link.send([Kind.commonsEnded, 0, 'crash', (error as Error).message]);
@@ -177,34 +186,9 @@ class Host {
     else actor.tell({ type: 'stop' });
   }
 
-  #takeSpare(): Worker | null {
-    const spare = this.#spare;
-    this.#spare = null;
-    spare?.removeAllListeners();
-    return spare;
-  }
-
-  #startSpareSoon(): void {
-    const { spare } = this.#bootstrap;
-    if (spare === false || spare === 'once') return;
-    this.#spareTimer ??= setTimeout(() => {
-      this.#spareTimer = undefined;
-      if (this.#spare === null) this.#startSpare();
-    }, LIMITS.spareDelayMs);
-  }
-
-  #startSpare(): void {
-    try {
-      const spare = this.#startThread();
-      // Without a spare, the next start makes its own thread.
-      spare.on('error', () => {});
-      spare.on('exit', () => {
-        if (this.#spare === spare) this.#spare = null;
-      });
-      this.#spare = spare;
-    } catch {
-      this.#spare = null;
-    }
+  #prepare(spare: SpareThread, delayMs: number = LIMITS.spareDelayMs): void {
+    const { spare: isKept = true } = this.#bootstrap;
+    if (isKept === true) spare.soon(delayMs);
   }
 
   #startThread(): Worker {
