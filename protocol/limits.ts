@@ -596,11 +596,17 @@ export const LIMITS = {
   spanDelayMs: 1 * SECOND, // before the first of a batch is sent
   spansEndMs: 2 * SECOND, // for what is left of them when the gateway stops
 
-  liveAppBytes: 12 * MiB, // what a live app takes, as the default of `maxLiveActors` counts
-  minLivePlaces: 16, // that default, on a machine with little memory and with much
+  minAppMemoryMb: 64, // least `appMemoryMb`
+  liveAppBytes: 12 * MiB, // what an app with a thread of its own takes, as `appMemoryMb` counts
+  minLivePlaces: 16, // such apps at a time, with little memory and with much
   maxLivePlaces: 512,
+  processFiles: 1024, // open files of a process beside those of live apps: its own, connections, what it follows
+  threadFiles: 10, // of an app with a thread of its own
+  databaseFiles: 3, // of a database that is open: itself, its log and the log's index
+  quietAppBytes: 1 * MiB, // what an app in the commons takes, as `appMemoryMb` counts
+  minQuietPlaces: 50, // such apps at a time, with little memory; `commonsPlaces` with much
   useHalfLifeMs: 1 * MINUTE, // after this time a call counts half when an app must make room
-  draftThreads: 16, // drafts with a running thread at a time, in addition to `maxLiveActors`
+  draftThreads: 16, // drafts with a running thread at a time, in addition to those of apps
   draftIdleMs: 15 * MINUTE, // a draft unused for this long is no longer watched
   draftTidyMs: 1 * MINUTE, // how often unused drafts are looked for
   draftSettleMs: 25, // what is edited in this time becomes one change of the draft

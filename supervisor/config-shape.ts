@@ -264,6 +264,9 @@ export const KEYS = {
   edge: quoted('auto', 'uws', 'node'),
   versionRetention: integer(LIMITS.minVersionRetention, 1000),
   handlerHosts: integer(1, 64),
+  /** Memory for apps that are live, from which follows how many may be (`tree/places.ts`), in MiB. */
+  appMemoryMb: integer(LIMITS.minAppMemoryMb, 4_194_304),
+  /** Threads of apps at a time; null: as many as fit. */
   maxLiveActors: integer(1, 10_000),
   actorMemoryMb: integer(16, 16_384),
   actorIdleMs: integer(1000, LIMITS.dayMs),

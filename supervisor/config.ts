@@ -17,6 +17,7 @@ import { cronFault } from './operations/backup-schedule.ts';
 type Unset =
   | 'appsDir'
   | 'appsStoreRoot'
+  | 'maxLiveActors'
   | 'templatesUrl'
   | 'appDomain'
   | 'publicUrl'
@@ -52,12 +53,8 @@ function freeBytes(): number {
   return process.availableMemory?.() ?? freemem();
 }
 
-/** A quarter of what is free. */
-function livePlaces(freeBytes: number): number {
-  const fitting = Math.floor(freeBytes / 4 / LIMITS.liveAppBytes);
-  return Math.min(LIMITS.maxLivePlaces, Math.max(LIMITS.minLivePlaces, fitting));
-}
-const LIVE_PLACES = livePlaces(freeBytes());
+/** A third of what is free, in MiB. */
+const APP_MEMORY_MB = Math.max(LIMITS.minAppMemoryMb, Math.floor(freeBytes() / 3 / 1024 ** 2));
 
 /** Every key of the configuration file, for documents and messages. */
 export const CONFIG_KEYS = Object.keys(KEYS) as (keyof Config)[];
@@ -71,7 +68,8 @@ export function defaultConfig(dataDir: string): Config {
     templatesUrl: null,
     edge: 'auto',
     handlerHosts: Math.max(1, availableParallelism() - 1),
-    maxLiveActors: LIVE_PLACES,
+    appMemoryMb: APP_MEMORY_MB,
+    maxLiveActors: null,
     durability: 'full',
     corsOrigins: [],
     pageOrigins: 'auto',

@@ -325,7 +325,7 @@ test('docs/configuration.md lists every key with its default, and no other', () 
     CONFIG_KEYS,
   );
   // Those of the machine, which the table has in words.
-  const { dataDir, appsDir, handlerHosts, maxLiveActors, ...defaults } = defaultConfig('');
+  const { dataDir, appsDir, handlerHosts, appMemoryMb, ...defaults } = defaultConfig('');
   for (const [key, value] of Object.entries(defaults)) {
     const row = keys.find(([name]) => name === `\`${key}\``);
     assert.deepEqual(codes(row?.[1]), [typeof value === 'string' ? value : JSON.stringify(value)], key);

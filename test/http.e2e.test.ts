@@ -245,6 +245,10 @@ onEachEdge({ descriptors: 512 }, (gateway, edge) => {
     versionId = answer.json.versionId;
   });
 
+  test('the log names the limit of open files that is too low for the apps that may be live, and what it should be', () => {
+    assert.match(gateway.log, /may open 512 files here.*ulimit -n (\d+), in a service LimitNOFILE=\1/);
+  });
+
   test('an address that no app can have is NOT_FOUND, one that an app may have UNKNOWN_APP', async () => {
     for (const path of ['/svc/_zzz', '/svc/_zzz/', '/svc/_apps/', '/svc/Site/', '/svc/_zzz/_changes'])
       isError(await gateway.call('GET', path), 404, 'NOT_FOUND');

@@ -10,8 +10,10 @@ import { ReadGate } from '../cluster/read-gate.ts';
 import type { Config } from '../config.ts';
 import { Databases } from '../databases.ts';
 import { ChangeStreams } from '../dispatch/change-streams.ts';
+import { descriptorLimit } from '../edge/descriptors.ts';
 import { Commits } from '../results/commits.ts';
 import { Results } from '../results/results.ts';
+import { filesFor, placesIn } from '../tree/places.ts';
 import type { TreeCallbacks } from '../tree/specifications.ts';
 import { Tree } from '../tree/tree.ts';
 import { codeDirs } from './data-directory.ts';
@@ -34,6 +36,12 @@ const LOOKED_AT = 16;
 /** `treeReady` resolves when the writer is ready; it rejects when that does not come up. */
 export function startProcesses(phases: Phases, { config, layout, log, host, cluster, ...callbacks }: ProcessesOptions) {
   phases.begin('processes');
+  const [files, needed] = [descriptorLimit(), filesFor(placesIn(config))];
+  if (files < needed)
+    log.warn(
+      `A process may open ${files} files here, and as many apps as may be live at a time need ${needed}. Raise the limit ` +
+        `(ulimit -n ${needed}, in a service LimitNOFILE=${needed}), or set a smaller "appMemoryMb" or "maxLiveActors" in the configuration.`,
+    );
   const changes = new ChangeStreams();
   phases.ends(() => changes.closeAll());
   const commits = new Commits({

@@ -17,6 +17,7 @@ import { Child, type ChildEvents, type ChildSpec } from './child.ts';
 import { Commons } from './commons.ts';
 import { Hosts } from './hosts.ts';
 import { LinkServer } from './links.ts';
+import { placesIn } from './places.ts';
 import { Population } from './population.ts';
 import { type AgentProcessSettings, Specifications, type TreeOptions } from './specifications.ts';
 import { Writers } from './writers.ts';
@@ -66,15 +67,15 @@ export class Tree {
   #onWriterFailed: (reason: string) => void = () => {};
 
   constructor(options: TreeOptions) {
-    const { maxLiveActors, actorIdleMs: idleMs, mailboxLimit, handlerHosts: count } = options.config;
+    const { actorIdleMs: idleMs, mailboxLimit, handlerHosts: count } = options.config;
+    const places = placesIn(options.config);
     const { log, callbacks } = options;
     this.#options = options;
     const shared = { idleMs, mailboxLimit, concurrency: LIMITS.actorConcurrency };
-    this.apps = new Population({ places: maxLiveActors, ...shared });
+    this.apps = new Population({ places: places.threads, ...shared });
     this.drafts = new Population({ places: LIMITS.draftThreads, ...shared });
     // An app that is tested has a clock of its own.
-    this.commons =
-      options.simulation === undefined ? new Population({ places: LIMITS.commonsPlaces * count, ...shared }) : null;
+    this.commons = options.simulation === undefined ? new Population({ places: places.quiet, ...shared }) : null;
     this.#specifications = new Specifications(options);
     // At a stop processes end with their connections, in any order.
     this.#links = new LinkServer(this.#specifications.key, this.#welcome, (why) => {
