@@ -154,8 +154,9 @@ export class Population<T extends Tenant> {
   #evict(app: string | null): boolean {
     let leastUsed: T | null = null;
     for (const other of this.#placed) {
-      if (!other.evictable || (app !== null && other.app !== app)) continue;
-      if (leastUsed === null || other.use < leastUsed.use) leastUsed = other;
+      // First what costs least: there may be thousands.
+      if (leastUsed !== null && other.use >= leastUsed.use) continue;
+      if (other.evictable && (app === null || other.app === app)) leastUsed = other;
     }
     if (leastUsed === null) return false;
     leastUsed.evict('evicted');
