@@ -8,7 +8,9 @@ export type Options = {
   smoke: boolean;
   /** Requests in flight, for load scenarios that have no numbers of their own. */
   connections: number[];
-  /** How long the mixed load lasts, and its requests a second. */
+  /** Apps of `density`; null for as many as it has by itself. */
+  apps: number | null;
+  /** How long the mixed load lasts, and that of `density` on each server, and their requests a second. */
   minutes: number;
   rate: number;
   edge: 'auto' | 'uws' | 'node';
@@ -24,6 +26,7 @@ const MINUTES = 1;
 /** What leaves a machine of two cores room to breathe. */
 const RATE = 400;
 const MAX_CONNECTIONS = 1000;
+const MAX_APPS = 20_000;
 const EDGES = ['auto', 'uws', 'node'];
 
 export const HELP = `npm run bench -- [scenario …] [options]
@@ -31,8 +34,9 @@ npm run bench -- ab dirA dirB [scenario …]      two built checkouts in turns i
 
   --seconds N             measured seconds for each scenario, number in flight and contender (default 3)
   --connections 1,8,64    requests in flight (default 1,64; some scenarios have their own)
-  --minutes N             how long the mixed load lasts (default 1)
-  --rate N                its requests a second (default 400)
+  --apps N                apps of density (default 5000)
+  --minutes N             how long mixed and density load a server (default 1)
+  --rate N                their requests a second (default 400)
   --smoke                 a few seconds per scenario, to see that all of it works
   --seed N                every fourth scenario, drawn by N: all of them from N to N + 3
   --edge auto|uws|node    HTTP server of the gateway (default auto)
@@ -44,6 +48,7 @@ export function parseOptions<T extends { name: string }>(args: string[], known: 
   const { values, flags, positionals } = parseWords(args, {
     seconds: 'string',
     connections: 'string',
+    apps: 'string',
     minutes: 'string',
     rate: 'string',
     smoke: 'boolean',
@@ -66,6 +71,7 @@ export function parseOptions<T extends { name: string }>(args: string[], known: 
     seconds: numberFrom('--seconds', values.seconds, SECONDS[extent], 0.001, 3600),
     smoke,
     connections,
+    apps: wholeNumber('--apps', values.apps, 1, MAX_APPS),
     minutes: numberFrom('--minutes', values.minutes, MINUTES, 0.001, 1440),
     rate: numberFrom('--rate', values.rate, RATE, 1, 100_000),
     edge: edge as Options['edge'],

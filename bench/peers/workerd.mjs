@@ -1,4 +1,4 @@
-/** workerd: every request goes to one Durable Object with SQLite, which holds its answer back until its writes are durable. */
+/** workerd: a request for `/<app>/<operation>` goes to the Durable Object of the app, with SQLite, which holds its answer back until its writes are durable. */
 import { DurableObject } from 'cloudflare:workers';
 import { operationOf, SQL } from './notes.mjs';
 import schema from './schema.sql';
@@ -29,5 +29,6 @@ export class Notes extends DurableObject {
 
 // biome-ignore lint/style/noDefaultExport: workerd calls the default export
 export default {
-  fetch: (request, env) => env.NOTES.get(env.NOTES.idFromName('bench')).fetch(request),
+  fetch: (request, env) =>
+    env.NOTES.get(env.NOTES.idFromName(new URL(request.url).pathname.split('/')[1])).fetch(request),
 };

@@ -3,6 +3,7 @@ import type { Scenario } from '../context.ts';
 import { blobsScenario } from './blobs.ts';
 import { clusterScenario } from './cluster.ts';
 import { consoleScenario } from './console.ts';
+import { densityScenario } from './density.ts';
 import { embeddingScenario } from './embedding.ts';
 import { historyScenario } from './history.ts';
 import { loopScenario } from './loop.ts';
@@ -46,6 +47,7 @@ export const SCENARIOS: Scenario[] = [
   clusterScenario,
   loopScenario,
   memoryScenario,
+  densityScenario,
   metricsScenario,
   pageLogScenario,
   peopleScenario,

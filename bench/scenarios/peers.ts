@@ -11,7 +11,7 @@ import type { Workload } from '../workload.ts';
 import { kept, list, read, workloadOf, write } from './workloads.ts';
 
 const FOLDER = join(ROOT, 'bench/peers');
-const PROGRAMS = join(FOLDER, 'node_modules/.bin');
+export const PROGRAMS = join(FOLDER, 'node_modules/.bin');
 const SCHEMA = join(ROOT, 'bench/app/migrations/0001_create_notes.sql');
 
 type Env = Record<string, string>;
@@ -28,17 +28,19 @@ const program = (name: string, file: string, args: (folder: string) => string[])
 
 const SERVER = join(FOLDER, 'server.mjs');
 const onBun = onFile(SERVER);
+/** One Durable Object for each app that it is asked about. */
+export const WORKERD: Peer = program('workerd', 'workerd', (folder) => [
+  ...['serve', join(FOLDER, 'workerd.capnp'), `--directory-path=data=${folder}`],
+  // It says where it listens on the first of its descriptors.
+  '--control-fd=1',
+]);
 const PEERS: Peer[] = [
   { name: 'plain server', start: (folder, env) => startPlain(folder, 'full', env) },
   program('Bun', 'bun', onBun),
   { ...program('Bun, group commit', 'bun', (folder) => [...onBun(folder), 'group']), writesOnly: true },
   program('Deno', 'deno', onFile('run', '-A', '--no-lock', SERVER)),
   program('Node 24', 'node', onFile(SERVER)),
-  program('workerd', 'workerd', (folder) => [
-    ...['serve', join(FOLDER, 'workerd.capnp'), `--directory-path=data=${folder}`],
-    // It says where it listens on the first of its descriptors.
-    '--control-fd=1',
-  ]),
+  WORKERD,
 ];
 
 const QUESTION =

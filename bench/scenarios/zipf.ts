@@ -28,7 +28,7 @@ function zipfOver(count: number): Workload {
 }
 
 /** Ranks from 0 whose frequency is one over their place: the second half as often as the first, the third a third. */
-function zipf(count: number, random: Random): () => number {
+export function zipf(count: number, random: Random): () => number {
   const upTo: number[] = [];
   let sum = 0;
   for (let place = 1; place <= count; place++) {
