@@ -15,19 +15,19 @@ import { installTree } from './tree.mjs';
 const COMPRESS = `
   const { readFileSync, writeFileSync } = require('node:fs');
   const { constants, zstdCompressSync } = require('node:zlib');
-  const [from, to] = process.argv.slice(1);
-  const params = { [constants.ZSTD_c_compressionLevel]: 17, [constants.ZSTD_c_enableLongDistanceMatching]: 1 };
+  const [from, to, level] = process.argv.slice(1);
+  const params = { [constants.ZSTD_c_compressionLevel]: Number(level), [constants.ZSTD_c_enableLongDistanceMatching]: 1 };
   writeFileSync(to, zstdCompressSync(readFileSync(from), { params }));
 `;
 
-/** Of the tree of `installTree`; answers the path of the file. */
-export function makeBinary({ node, installed, version }) {
+/** Of the tree of `installTree`; answers the path of the file. `isFast`: hardly compressed. */
+export function makeBinary({ node, installed, version }, { isFast = false } = {}) {
   const work = mkdtempSync(join(tmpdir(), 'svc-binary-'));
   try {
     const at = (name) => join(work, name);
     const prefix = 'package';
     create({ file: at('package.tar'), cwd: installed, prefix, portable: true, noMtime: true, sync: true }, ['.']);
-    execFileSync(node, ['-e', COMPRESS, at('package.tar'), at('package.tar.zst')]);
+    execFileSync(node, ['-e', COMPRESS, at('package.tar'), at('package.tar.zst'), isFast ? '1' : '17']);
     // Of all that is unpacked: another build of the same files has the same.
     const hash = createHash('sha256')
       .update(readFileSync(at('package.tar')))

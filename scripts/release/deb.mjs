@@ -71,8 +71,8 @@ function unit(name) {
     .replaceAll('/etc/systemd/system', '/usr/lib/systemd/system');
 }
 
-/** Of the tree of `installTree`; answers the path of the package. */
-export function makeDeb({ node, installed, version }) {
+/** Of the tree of `installTree`; answers the path of the package. `isFast`: hardly compressed. */
+export function makeDeb({ node, installed, version }, { isFast = false } = {}) {
   const work = mkdtempSync(join(tmpdir(), 'svc-deb-'));
   try {
     const write = (path, text, mode = 0o644) => {
@@ -92,7 +92,7 @@ export function makeDeb({ node, installed, version }) {
     for (const [name, text] of Object.entries(SCRIPTS)) write(`DEBIAN/${name}`, text, 0o755);
     const output = join(RELEASE, `svc-gateway_${version}_${architecture}.deb`);
     execFileSync('chmod', ['-R', 'go=rX', work]);
-    execFileSync('dpkg-deb', ['--root-owner-group', '-Zxz', '-z3', '--build', work, output], {
+    execFileSync('dpkg-deb', ['--root-owner-group', '-Zxz', isFast ? '-z0' : '-z3', '--build', work, output], {
       stdio: ['ignore', 2, 2],
     });
     return output;
