@@ -8,13 +8,19 @@ import { fileURLToPath } from 'node:url';
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 export const LIST = '.ci/parts.json';
 
-/**
- * What CI draws of each kind: `take` parts, those that were drawn longest ago, and every part that was not drawn in the last `every`
- * draws or whose `code` changed since.
- */
+/** What takes minutes, with the code whose change makes it due. */
+const LONG = {
+  agents: ['workers/agents', 'supervisor/agents', 'protocol/agents', 'test/agents-real', 'scripts/agents'],
+  openclaw: ['hosts/openclaw', 'test/hosts/openclaw.e2e.test.ts', 'testing/openclaw.ts', 'scripts/openclaw'],
+  installs: ['scripts/release', 'deploy', 'bin', 'testing/installs.ts'],
+};
+
+/** What CI draws of each kind: `take` parts, those that were drawn longest ago, and every part whose `code` changed since. */
 export const KINDS = [
   // The whole suite runs on this Node, on the other one what a version can change.
   { kind: 'node', take: 1, parts: ['20', '24'] },
+  // The third of the end-to-end files that a version can change which the other Node runs (scripts/tests/selection.mjs).
+  { kind: 'versions', take: 1, parts: ['1', '2', '3'] },
   // Of the files that run on both edges and both stores, one half does; the other runs on the first of each.
   { kind: 'second', take: 1, parts: ['1', '2'] },
   {
@@ -23,26 +29,13 @@ export const KINDS = [
     parts: ['kill', 'runs', 'turns', 'stop', 'power', 'disk', 'crash', 'runaway', 'smuggling', 'clients', 'cluster'],
     code: (name) => [`bench/faults/${name}`, `bench/faults/${name}.ts`],
   },
+  // Of what takes minutes one, in turns: real agents and the documents' commands as programs, the gateway inside OpenClaw, and the
+  // Debian package with the single file.
   {
-    kind: 'agents',
-    take: 0,
-    every: 3,
-    parts: ['real'],
-    code: () => ['workers/agents', 'supervisor/agents', 'protocol/agents', 'test/agents-real', 'scripts/agents'],
-  },
-  {
-    kind: 'hosts',
-    take: 0,
-    every: 3,
-    parts: ['openclaw'],
-    code: () => ['hosts/openclaw', 'test/hosts/openclaw.e2e.test.ts', 'testing/openclaw.ts', 'scripts/openclaw'],
-  },
-  // The Debian package and the single file, only when what makes them has changed.
-  {
-    kind: 'installs',
-    take: 0,
-    parts: ['packages'],
-    code: () => ['scripts/release', 'deploy', 'bin', 'testing/installs.ts'],
+    kind: 'long',
+    take: 1,
+    parts: Object.keys(LONG),
+    code: (name) => LONG[name],
   },
 ];
 
@@ -67,17 +60,14 @@ export function writeList(list) {
 }
 
 /** The parts that are due after the draws of `list`, as `kind name`. `changed` says whether code differs from a commit's. */
-export function due({ draw, drawn }, changed = hasChanged) {
-  return KINDS.flatMap(({ kind, take, every, parts, code }) => {
+export function due({ drawn }, changed = hasChanged) {
+  return KINDS.flatMap(({ kind, take, parts, code }) => {
     const last = (name) => drawn[`${kind} ${name}`] ?? { draw: 0, commit: null };
     const oldest = [...parts].sort((a, b) => last(a).draw - last(b).draw).slice(0, take);
     return parts
       .filter((name) => {
-        const { draw: at, commit } = last(name);
-        const late = every !== undefined && draw + 1 - at >= every;
-        return (
-          oldest.includes(name) || late || (code !== undefined && (commit === null || changed(commit, code(name))))
-        );
+        const { commit } = last(name);
+        return oldest.includes(name) || (code !== undefined && (commit === null || changed(commit, code(name))));
       })
       .map((name) => `${kind} ${name}`);
   });
@@ -86,10 +76,9 @@ export function due({ draw, drawn }, changed = hasChanged) {
 /** Another choice for each commit, where nobody noted a draw: as many parts, and none of them noted. */
 export function byCommit(commit) {
   const number = Number.parseInt(commit.slice(0, 7), 16);
-  return KINDS.flatMap(({ kind, take, every = Number.POSITIVE_INFINITY, parts }) => {
-    const count = take > 0 ? take : Number(number % every === 0);
-    return Array.from({ length: count }, (_, i) => `${kind} ${parts[(number * count + i) % parts.length]}`);
-  });
+  return KINDS.flatMap(({ kind, take, parts }) =>
+    Array.from({ length: take }, (_, i) => `${kind} ${parts[(number * take + i) % parts.length]}`),
+  );
 }
 
 /** The list with one draw more, of the parts that are due at this commit. */
@@ -117,15 +106,13 @@ function drawnNow() {
 function asVariables(parts) {
   const of = (wanted) =>
     parts.filter((part) => part.startsWith(`${wanted} `)).map((part) => part.slice(wanted.length + 1));
-  const second = KINDS.find(({ kind }) => kind === 'second').parts.filter((name) => !of('second').includes(name));
-  const absent = ['agents', 'hosts'].filter((kind) => of(kind).length === 0);
-  const leftOut = [...second.map((name) => `second-${name}`), ...absent];
-  return [
-    `whole=${of('node').at(-1)}`,
-    `campaigns='${of('campaign').join(' ')}'`,
-    `left_out='${leftOut.join(',')}'`,
-    `installs='${of('installs').join(' ')}'`,
+  const absent = (wanted) =>
+    KINDS.find(({ kind }) => kind === wanted).parts.filter((name) => !of(wanted).includes(name));
+  const leftOut = [
+    ...['second', 'versions'].flatMap((kind) => absent(kind).map((name) => `${kind}-${name}`)),
+    ...absent('long'),
   ];
+  return [`whole=${of('node').at(-1)}`, `campaigns='${of('campaign').join(' ')}'`, `left_out='${leftOut.join(',')}'`];
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

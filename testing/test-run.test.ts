@@ -56,11 +56,29 @@ test('an unknown option and a missing file are refused', () => {
   }
 });
 
+type Selection = {
+  PARTS: Record<string, { named: string[] }>;
+  select(files: string[], which: { part?: string; leftOut: string[]; about(): object }): string[];
+};
+const selection = async () =>
+  (await import(pathToFileURL(join(root, 'scripts/tests/selection.mjs')).href)) as Selection;
+
 test('every file that a part names exists', async () => {
-  const { PARTS } = (await import(pathToFileURL(join(root, 'scripts/tests/selection.mjs')).href)) as {
-    PARTS: Record<string, { named: string[] }>;
-  };
+  const { PARTS } = await selection();
   assert.deepEqual(Object.keys(PARTS), ['--quick', '--versions']);
   for (const name of Object.values(PARTS).flatMap(({ named }) => named))
     assert.ok(existsSync(join(root, `${name}.test.ts`)), name);
+});
+
+test('each third of what a version can change is left out by its name, and only of that part', async () => {
+  const { PARTS, select } = await selection();
+  const files = (PARTS['--versions'] ?? assert.fail()).named.map((name) => `${name}.test.ts`);
+  const of = (part: string | undefined, ...leftOut: string[]) =>
+    select(files, { part, leftOut, about: () => ({ startsServers: true }) });
+  const thirds = ['versions-1', 'versions-2', 'versions-3'];
+  const each = thirds.map((third) => of('--versions', ...thirds.filter((one) => one !== third)));
+  assert.ok(each.every(({ length }) => length > 0));
+  assert.deepEqual(each.flat(), files);
+  assert.deepEqual(of('--versions', ...thirds), []);
+  assert.deepEqual(of(undefined, ...thirds), files);
 });
