@@ -58,7 +58,7 @@ test('an unknown option and a missing file are refused', () => {
 
 type Selection = {
   PARTS: Record<string, { named: string[] }>;
-  select(files: string[], which: { part?: string; leftOut: string[]; about(): object }): string[];
+  select(files: string[], which: { part?: string | undefined; leftOut: string[]; about(): object }): string[];
 };
 const selection = async () =>
   (await import(pathToFileURL(join(root, 'scripts/tests/selection.mjs')).href)) as Selection;
