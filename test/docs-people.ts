@@ -42,11 +42,12 @@ export async function sharesAnApp(owner: Page, clone: Clone): Promise<void> {
 
   const page = await owner.context().newPage();
   await page.goto(`${console}groceries/`);
-  const changed = page.evaluate('new Promise((resolve) => svc.onChange(({ by }) => by && resolve(by.name)))');
+  // At the app's own origin, where the first address leads to.
   await page.getByText('A clean slate.').waitFor();
+  await page.evaluate('var changed = new Promise((resolve) => svc.onChange(({ by }) => by && resolve(by.name)))');
   await ada.keyboard.press('Enter');
   await page.getByRole('button', { name: 'Milk', exact: true }).waitFor();
-  assert.equal(await changed, 'Ada');
+  assert.equal(await page.evaluate('changed'), 'Ada');
 
   await ada.getByLabel('New todo').fill('Bread');
   await sharing.getByRole('button', { name: 'Remove Ada', exact: true }).click();
