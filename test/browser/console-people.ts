@@ -250,10 +250,10 @@ export function peopleSuite(gateway: TestGateway): void {
       await guest.waitForURL(`http://todos.svc.localhost:${gateway.port}/`);
       await guest.getByRole('textbox').first().fill('bring bread');
       await guest.keyboard.press('Enter');
-      await guest.getByRole('button', { name: 'bring bread' }).waitFor();
+      await guest.getByRole('button', { name: 'bring bread', exact: true }).waitFor();
       assert.deepEqual(await guest.evaluate('[svc.user, svc.visitor]'), [null, false]);
       await guest.reload();
-      await guest.getByRole('button', { name: 'bring bread' }).waitFor();
+      await guest.getByRole('button', { name: 'bring bread', exact: true }).waitFor();
       await guest.getByRole('textbox').first().fill('half a sente');
 
       await openView(admin, '/');
