@@ -108,3 +108,12 @@ test('apps that other nodes serve are known, and take no calls here until they c
   // Another one of this id may be made here.
   assert.equal(registry.refusalOf('there'), null);
 });
+
+test('a list of some apps reads no file of others', async (t) => {
+  const { registry } = await open(t, ['notes', 'todos']);
+  assert.deepEqual(
+    (await registry.states(['todos'])).map(({ id }) => id),
+    ['todos'],
+  );
+  assert.equal(registry.loaded('notes'), undefined);
+});

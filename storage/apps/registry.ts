@@ -247,9 +247,8 @@ export class Registry {
     return loading;
   }
 
-  /** Every app that is served here, sorted by id. One whose files cannot be read has no active version here. */
-  async states(): Promise<AppState[]> {
-    const ids = this.ids();
+  /** These apps, by default every one that is served here, sorted by id. One whose files cannot be read has no active version here. */
+  async states(ids: readonly string[] = this.ids()): Promise<AppState[]> {
     const states: AppState[] = [];
     for (let at = 0; at < ids.length; at += LOADING_AT_ONCE) {
       const some = ids

@@ -116,9 +116,9 @@ export class Deployments {
     }
   }
 
-  /** Every app, sorted by id. The record of an app that has not changed is the same object. */
-  async records(): Promise<AppRecord[]> {
-    return (await this.#options.registry.states()).map((state) => this.#recordOf(state));
+  /** These apps, by default every one, sorted by id. The record of an app that has not changed is the same object. */
+  async records(ids?: readonly string[]): Promise<AppRecord[]> {
+    return (await this.#options.registry.states(ids)).map((state) => this.#recordOf(state));
   }
 
   /** Rejects with `UNKNOWN_APP`. */

@@ -53,10 +53,10 @@ function appRoutes(services: Services): Route[] {
   const list = new KeptArray();
   return [
     ...serveRaw(listApps, async (exchange, _params, caller) => {
-      const all = await deployments.records();
       const isOfAll = may(caller, 'admin', null);
-      const own = isOfAll ? all : all.filter(({ id }) => may(caller, 'read', id));
-      const records = pageOf(paramsOf(queryOf(exchange), PAGE), own, ({ id }) => id, isAppId);
+      const own = registry.ids().filter((id) => isOfAll || may(caller, 'read', id));
+      // After a start the files of an app are read when it is first asked for.
+      const records = await deployments.records(pageOf(paramsOf(queryOf(exchange), PAGE), own, (id) => id, isAppId));
       const shown = records.map((record) => {
         const role = isOfAll ? undefined : caller.shown(record.id).user?.role;
         return { ...apps.withStatus(record), ...(role !== undefined && { role }) };
