@@ -12,6 +12,7 @@ import { buildGateway } from '../supervisor/gateway.ts';
 import { appOf } from '../testing/apps.ts';
 import { onEachStore } from '../testing/edges.ts';
 import { startGateway } from '../testing/gateway.ts';
+import { eventually, LIMIT_MS } from '../testing/waiting.ts';
 
 const words = (id: string, word: string) => ({
   'app.json': JSON.stringify({ id, name: 'Words', version: word, queries: [{ name: 'word' }] }),
@@ -54,6 +55,12 @@ onEachStore({}, (gateway) => {
       damage((version, path) => join(prepared, version === 'newer' ? newer : older, path));
     }
     await gateway.start();
+  });
+
+  test('a start repairs an app that nobody asks for', async () => {
+    const n = DAMAGES.findIndex(([what]) => what === 'validators.js garbage');
+    const repaired = new RegExp(`"app":"words-${n}".*Repaired: the prepared files of a version were damaged`);
+    assert.ok(await eventually(LIMIT_MS, () => repaired.test(gateway.log)), gateway.log);
   });
 
   for (const [n, [what]] of DAMAGES.entries()) {
