@@ -2,7 +2,7 @@
 // wherever it is. `--quick` and `--versions` run a part of them (scripts/tests/selection.mjs). With `--record` the seconds that each
 // file took are stored for the next runs, with `--coverage` the lines of the product that ran are counted.
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpus, tmpdir } from 'node:os';
 import { dirname, isAbsolute, join, relative } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { run } from 'node:test';
@@ -86,6 +86,11 @@ if (coverage) {
   process.env.NODE_V8_COVERAGE = join(notes, 'coverage');
 }
 
+/** Seconds for which the cores of this machine worked so far, for whatever program. */
+const worked = () =>
+  cpus().reduce((sum, { times: { user, nice, sys, irq } }) => sum + user + nice + sys + irq, 0) / 1000;
+const workedBefore = worked();
+
 /** What the files that have ended noted: path, seconds and processor seconds. */
 const ended = () =>
   readFileSync(process.env.SVC_TEST_TIMES, { encoding: 'utf8', flag: 'a+' })
@@ -151,6 +156,10 @@ const browsers = times.filter(({ file }) => file.startsWith('test/browser/'));
 const pure = times.filter(({ file }) => built.get(file)?.startsServers === false);
 console.log(
   `Processor time: ${sum(times)} s, of it ${sum(browsers)} s with a browser and ${sum(pure)} s without a gateway or PostgreSQL.`,
+);
+// Nobody waits for the processes that draw a browser's pages, which take as long again as all that is counted with a browser.
+console.log(
+  `All programs on this machine used ${(worked() - workedBefore).toFixed(0)} s meanwhile, pages of browsers too.`,
 );
 if (options.includes('--record')) {
   const taken = Object.fromEntries(times.map(({ file, took }) => [file, Math.round(took * 10) / 10]));
