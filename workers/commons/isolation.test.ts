@@ -77,6 +77,8 @@ export default async ({ input, query, db, log, app, ctx }) => {
     const [path, value] = waiting.pop();
     if ((typeof value !== 'object' && typeof value !== 'function') || value === null || seen.has(value)) continue;
     seen.add(value);
+    // One turn of the whole walk would stall the thread on a slow machine.
+    if (seen.size % 200 === 0) await new Promise((go) => setTimeout(go));
     let last = value;
     for (let next = Object.getPrototypeOf(value); next !== null; next = Object.getPrototypeOf(next)) last = next;
     if (last !== own && last !== value && Object.getPrototypeOf(last) === null && 'hasOwnProperty' in last) foreign.push(path);
