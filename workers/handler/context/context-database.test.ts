@@ -325,6 +325,27 @@ for (const [i, [code, line, column]] of PLACES.entries()) {
   });
 }
 
+test('a failure at the end of the stack is one of the call, and its process lives', async () => {
+  const app = await supervisor.app({
+    files: {
+      'queries/deep.js': `
+        export default async ({ db }) => {
+          let tries = 0;
+          const dive = () => {
+            try { dive(); } catch {}
+            // Each level has a little more of the stack left.
+            if (tries++ < 300) for (const sql of ['select nothing', 'select abs(-9223372036854775808)']) db.get(sql).catch(() => {});
+          };
+          dive();
+          return tries >= 300;
+        };`,
+      'queries/ok.js': 'export default ({ db }) => db.get("select 1 one");',
+    },
+  });
+  assert.equal((await app.query('deep')).value, true);
+  assert.deepEqual((await app.query('ok')).value, { one: 1 });
+});
+
 test('an app without a database reads from an empty one', async () => {
   const fresh = await supervisor.app({
     files: {

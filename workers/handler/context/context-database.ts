@@ -22,6 +22,12 @@ type HandlerStatement = {
   run(...params: unknown[]): Promise<RunResult>;
 };
 
+// App code could replace it.
+const { apply } = Reflect;
+/** Arguments that take 4 KiB of the stack. */
+const ROOM = new Array(512).fill(null);
+const nothing = (): void => {};
+
 const sites = new StatementSites();
 
 const ENDED = 'This transaction has ended; tx cannot be used after its callback.';
@@ -172,6 +178,8 @@ export class CallDatabase {
   #readable(sql: string): ReadStatement | null {
     if (this.#reader === null) return null;
     this.#call.assertWanted();
+    // Where too little stack is left to make an error of SQLite, better-sqlite3 ends the process: the overflow comes here instead.
+    apply(nothing, undefined, ROOM);
     const statement = this.#reader.statement(toText(sql));
     if (statement !== null) statementRuns(statement);
     return statement;
