@@ -27,7 +27,8 @@ if (missing !== null) {
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-cluster-'));
-process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+// A node that was started again in another terminal may still write.
+process.once('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 }));
 const secret = randomBytes(32).toString('hex');
 
 console.log('Starting PostgreSQL with a synchronous standby …');
@@ -91,6 +92,10 @@ Begin a load, and kill the last node meanwhile. Each write that was acknowledged
   for n in $(seq 100); do ${svc} write todos add '{"title": "'$n'"}'; done
   kill -9 ${last.pid}
 
+PostgreSQL says which node has an app, to kill that one:
+
+  psql ${primary.url} -c 'SELECT id, owner FROM svc.apps JOIN svc.buckets USING (bucket)'
+
 Start it again, in a terminal of its own, where Ctrl-C ends it:
 
   SVC_CLUSTER_SECRET=${secret} ${svc} ${again.join(' ')}
@@ -104,7 +109,11 @@ Ctrl-C ends all of it.`);
 
 // It stays until a signal, also when all nodes were killed.
 setInterval(() => {}, LIMITS.dayMs);
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void end());
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  // The servers of tests end at once.
+  process.removeAllListeners(signal);
+  process.once(signal, () => void end());
+}
 
 /** The nodes first: they hand over and say goodbye while the database is there. */
 async function end(): Promise<void> {

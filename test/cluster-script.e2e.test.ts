@@ -59,7 +59,7 @@ test('a node serves with a standby that PostgreSQL waits for, is killed and star
     const line = new RegExp(`^  ${begin}.*$`, 'm').exec(said)?.[0] ?? assert.fail(said);
     return spawn('/bin/sh', ['-c', before + line.trim()], { stdio: 'ignore' });
   };
-  for (const begin of ['kill -9', 'kill -QUIT', 'psql'])
+  for (const begin of ['psql .*owner', 'kill -9', 'kill -QUIT', 'psql .*promote'])
     assert.deepEqual(await once(run(begin), 'exit'), [0, null], begin);
   const node = run('SVC_CLUSTER_SECRET=', 'exec env ');
   t.after(() => node.kill('SIGKILL'));
