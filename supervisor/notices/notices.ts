@@ -221,7 +221,9 @@ export class Notices {
 
   async #open(): Promise<void> {
     const { nodes = ALONE } = this.#options.identity;
-    const browsing = nodes.ready.then(() => this.browsers.open()).then(() => this.#followBrowsers());
+    const open = () => this.browsers.open().then(() => this.#followBrowsers());
+    // A node that ends first knows nobody.
+    const browsing = nodes.ready.then(open, () => {});
     await browsing.catch((error: unknown) =>
       this.#options.log.warn({ err: error }, 'The browsers that get notices could not be read.'),
     );
