@@ -619,6 +619,7 @@ export const LIMITS = {
   nodeLookMs: 1 * SECOND, // between two renewals, each of which also reads what changed
   nodeMovingLookMs: 200, // the same while buckets are about to change their owner
   transactionStallMs: 10 * SECOND, // a transaction in the database of a cluster whose node says nothing is ended
+  readingStallMs: 5 * MINUTE, // the same where it only reads, which nobody waits for: the node writes to its disk meanwhile
   databaseBytesPerMs: 4 * KiB, // the database of a cluster has longer for a question that sends much
   nodeQueryMs: 1 * SECOND, // one question to the database, so that a second one fits into the lease
   nodeStartMs: 10 * SECOND, // that a node which starts waits for a database that is slow

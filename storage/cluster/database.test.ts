@@ -120,8 +120,14 @@ describe('the database of a cluster', { skip: whyNoPostgres() ?? false }, () => 
     await db.transaction(async (session) => {
       for (const v of [1, 2]) await session.rows('INSERT INTO notes VALUES ($1)', [v]);
     });
-    const stall = await db.transaction((session) => session.rows('SHOW idle_in_transaction_session_timeout'));
-    assert.deepEqual(stall, [{ idle_in_transaction_session_timeout: `${LIMITS.transactionStallMs / 1000}s` }]);
+    const stallIn = (mode?: string) =>
+      db.transaction((session) => session.rows('SHOW idle_in_transaction_session_timeout'), mode);
+    assert.deepEqual(await stallIn(), [
+      { idle_in_transaction_session_timeout: `${LIMITS.transactionStallMs / 1000}s` },
+    ]);
+    assert.deepEqual(await stallIn('READ ONLY'), [
+      { idle_in_transaction_session_timeout: `${LIMITS.readingStallMs / 60_000}min` },
+    ]);
     const broken = new Error('of the work');
     const work = async (session: { rows: Database['rows'] }): Promise<void> => {
       await session.rows('INSERT INTO notes VALUES (3)');

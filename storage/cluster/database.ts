@@ -12,7 +12,10 @@ const AWAY = /^(?:08...|28...|3D000|53...|57P0[1-5]|25006)$/;
 const CONNECTIONS = 3;
 
 /** A node that cannot be reached any more, or is stuck, does not keep its locks: others wait for them. */
-const UNLESS_GONE = `SET LOCAL idle_in_transaction_session_timeout = ${LIMITS.transactionStallMs}`;
+function unlessGone(mode: string): string {
+  const ms = mode.includes('READ ONLY') ? LIMITS.readingStallMs : LIMITS.transactionStallMs;
+  return `SET LOCAL idle_in_transaction_session_timeout = ${ms}`;
+}
 
 /** `name`: it is planned once in each connection. `answerMs`: it may take as long. */
 export type Statement = { text: string; name?: string; answerMs?: number };
@@ -66,7 +69,7 @@ export class Database implements Session {
   /** One transaction; `mode` is what its BEGIN says of it. Rejects, with nothing done, as `work` and as statements do. */
   transaction<T>(work: (session: Session) => Promise<T>, mode = ''): Promise<T> {
     return this.#use(async (connection) => {
-      await connection.rows(`BEGIN ${mode}; ${UNLESS_GONE}`);
+      await connection.rows(`BEGIN ${mode}; ${unlessGone(mode)}`);
       const result = await work(connection);
       await connection.rows('COMMIT');
       return result;
@@ -169,12 +172,12 @@ class Connection implements Session {
       keepAlive: true,
     });
     const connection = new Connection(client, address, limits);
-    // Without a listener a connection that ends while nobody asks would end the process.
-    client.on('error', () => {});
-    client.on('end', () => {
+    const isOver = () => {
       connection.isEnded = true;
       ended(connection);
-    });
+    };
+    // Without a listener a connection that ends while nobody asks would end the process.
+    client.on('error', isOver).on('end', isOver);
     try {
       await client.connect();
       const asked = client.query<{ standby: boolean }>('SELECT pg_is_in_recovery() AS standby');

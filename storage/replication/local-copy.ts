@@ -22,33 +22,36 @@ export type LogEnd = Head & { bytes: number; entries: number };
 export type Copy = { end: LogEnd; how: 'kept' | 'forward' | 'fetched' | 'new' | 'aside' };
 
 /**
- * Makes `file` what the log has, in one transaction of reading. Nobody may have it open for writing. A file that changes is another file
+ * Makes `file` what the log has, which is read in one transaction. Nobody may have it open for writing. A file that changes is another file
  * under its name, so that readers of the old one are not disturbed.
  *
  * A mark that is older than the file is right as well: no checkpoint passes what the log has, so the file has nothing that the log lacks,
  * and entries that it has already do no harm: they say what bytes are, and the last one that names a byte is right. So what counts is only what the write-ahead log has after the mark.
  */
-export function openCopy(database: Database, name: string, file: string): Promise<Copy> {
-  return database.transaction(async (session) => {
+export async function openCopy(database: Database, name: string, file: string): Promise<Copy> {
+  const fresh = new FreshFile(file);
+  const read = async (session: Session) => {
     const snapshot = await snapshotHead(session, name);
     const local = await usableCopy(session, name, file, snapshot);
-    const fresh = new FreshFile(file);
-    try {
-      if (local === null) for await (const set of snapshotPages(session, name)) await fresh.apply(set);
-      else if (local.isAhead) await fresh.begin(local.mark.place);
-      const end = await bringForward(session, name, snapshot, fresh, local?.mark ?? null);
-      if (end.seq === 0) {
-        if (readMark(file) === null) return { end, how: 'new' };
-        setAside(file);
-        return { end, how: 'aside' };
-      }
-      if (!fresh.isBegun) return { end, how: 'kept' };
-      await fresh.replace(end);
-      return { end, how: local === null ? 'fetched' : 'forward' };
-    } finally {
-      await fresh.discard();
+    if (local === null) for await (const set of snapshotPages(session, name)) await fresh.apply(set);
+    else if (local.isAhead) await fresh.begin(local.mark.place);
+    const end = await bringForward(session, name, snapshot, fresh, local?.mark ?? null);
+    return { end, isLocal: local !== null };
+  };
+  try {
+    const { end, isLocal } = await database.transaction(read, 'ISOLATION LEVEL REPEATABLE READ READ ONLY');
+    if (end.seq === 0) {
+      if (readMark(file) === null) return { end, how: 'new' };
+      setAside(file);
+      return { end, how: 'aside' };
     }
-  }, 'ISOLATION LEVEL REPEATABLE READ READ ONLY');
+    if (!fresh.isBegun) return { end, how: 'kept' };
+    // After the transaction, as a disk may take long for this.
+    await fresh.replace(end);
+    return { end, how: isLocal ? 'forward' : 'fetched' };
+  } finally {
+    await fresh.discard();
+  }
 }
 
 /** The mark of a copy that is at an entry of the snapshot's end or of the log; null where the copy is of no use. */
