@@ -220,7 +220,7 @@ export const LIMITS = {
   startsAtOnce: 8, // actors that one host starts at a time; the others wait, and their time to start has not begun
   actorStartMs: 10 * SECOND, // starting an actor, from the order to `ready`
   childStartMs: 15 * SECOND,
-  spareStartMs: 10, // a host that starts has its spare thread then, or once its commons are ready if it is told to start them before
+  spareStartMs: 10, // the first spare thread of a host starts so soon, and that of the commons once they work
   spareDelayMs: 50, // after an actor is ready, a host starts its next spare thread: the first answer needs the processor
   drainMs: 10 * SECOND,
   restartIntensity: 5,

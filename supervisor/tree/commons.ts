@@ -3,6 +3,7 @@
  * generations over its one connection, and hands the residents back when the thread ends (specification, "Commons").
  */
 import { LIMITS } from '../../protocol/limits.ts';
+import type { VersionSummary } from '../../protocol/manifest.ts';
 import type { CommonsEnd, OwnReason } from '../../protocol/wire/commons.ts';
 import { type ActorSpec, type Frame, type FrameOf, Kind } from '../../protocol/wire/frames.ts';
 import type { Link, LinkHandlers } from '../../protocol/wire/link.ts';
@@ -12,8 +13,9 @@ import type { Child } from './child.ts';
 /** A generation, as far as the commons are concerned. */
 type Resident = {
   readonly spec: ActorSpec;
+  readonly summary: VersionSummary;
   readonly key: string;
-  readonly inFlight: { readonly size: number };
+  readonly inFlight: { readonly size: number; values(): Iterable<{ request: { tool: string } }> };
   attach(link: Pick<Link, 'send' | 'close'>): unknown;
   onFrame(frame: Frame): void;
   exited(reason: FrameOf<'exited'>[2], detail: string): void;
@@ -41,6 +43,10 @@ export class Commons {
   #link: Link | null = null;
   #isReady = false;
   #lost: NodeJS.Timeout | undefined;
+  /** Queries of versions that were answered here. */
+  readonly #answered = new WeakMap<VersionSummary, Set<string>>();
+  /** Versions with another query that an earlier thread did not answer. */
+  readonly #doubtful = new WeakSet<VersionSummary>();
   /** Number and key of the last resident that left: its code runs on until its turn ends. */
   #lastLeft: [actorId: number, key: string] = [0, ''];
   /** Number and key of the last one that stalled it. */
@@ -71,6 +77,14 @@ export class Commons {
 
   send(resident: Resident, frame: Frame): void {
     this.#link?.send([Kind.resident, resident.spec.actorId, frame]);
+  }
+
+  /** A query of this version was. */
+  answered(summary: VersionSummary, query: string): void {
+    this.#doubtful.delete(summary);
+    const known = this.#answered.get(summary);
+    if (known === undefined) this.#answered.set(summary, new Set([query]));
+    else known.add(query);
   }
 
   forget(resident: Resident): void {
@@ -108,7 +122,10 @@ export class Commons {
     if (key !== '') this.#stalledBy = [actorId, key];
     const whose = key === '' ? '' : `, ${key}`;
     this.#events.onEnded(`the commons of ${this.#host.name} ended (${end}${whose}): ${detail}`);
-    for (const resident of residents) {
+    // Queries that were answered before come first: each of the others may stall the next thread.
+    const doubtful = new Set(residents.filter((one) => this.#isDoubtful(one)));
+    for (const { summary } of doubtful) this.#doubtful.add(summary);
+    for (const resident of [...residents.filter((one) => !doubtful.has(one)), ...doubtful]) {
       const isToBlame = actorId === 0 ? resident.inFlight.size > 0 : resident === culprit;
       resident.handBack(isToBlame ? reasonOf(end) : null, detail);
     }
@@ -122,6 +139,13 @@ export class Commons {
   /** The host process ended, and tells its generations itself. */
   hostGone(): void {
     this.#clear();
+  }
+
+  /** It has a query that was never answered here, or waits for its start with one that an earlier thread left. */
+  #isDoubtful({ summary, inFlight }: Resident): boolean {
+    const answered = this.#answered.get(summary);
+    for (const { request } of inFlight.values()) if (answered?.has(request.tool) !== true) return true;
+    return this.#doubtful.has(summary);
   }
 
   #clear(): Resident[] {

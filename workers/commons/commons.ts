@@ -193,6 +193,10 @@ let current = 0;
 let began = 0;
 let before: Memory = { heap: 0, outside: 0 };
 let turns = 0;
+/** Of residents, in order; and those of each one that is to start, by its number. */
+const frames: [actorId: number, frame: Frame][] = [];
+const starts = new Map<number, Frame[]>();
+let isIdle = true;
 
 function memoryUsed(): Memory {
   const { used_heap_size, external_memory } = getHeapStatistics();
@@ -205,6 +209,8 @@ function memoryUsed(): Memory {
  */
 function takeTurn(actorId: number, run: () => void): void {
   endTurn();
+  // What others have said does not wait for this one.
+  link.flush();
   const turn = ++turns;
   before = memoryUsed();
   began = performance.now();
@@ -252,6 +258,32 @@ function settle(spec: ActorSpec): void {
   }
 }
 
+/** Frames of residents that are to start wait until those of the others are done: the calls that an earlier thread left come first. */
+function enqueue(actorId: number, frame: Frame): void {
+  const start = starts.get(actorId);
+  if (start !== undefined) start.push(frame);
+  else if (frame[0] === Kind.start) starts.set(actorId, [frame]);
+  else frames.push([actorId, frame]);
+  if (isIdle) setImmediate(takeNext);
+  isIdle = false;
+}
+
+/** One turn in each turn of the event loop, so that what comes meanwhile is read before the next. */
+function takeNext(): void {
+  let next = frames.shift();
+  for (const [actorId, [start, ...more]] of next === undefined ? starts : []) {
+    starts.delete(actorId);
+    next = [actorId, start as Frame];
+    for (const frame of more) frames.push([actorId, frame]);
+    break;
+  }
+  isIdle = next === undefined;
+  if (next === undefined) return;
+  setImmediate(takeNext);
+  const [actorId, frame] = next;
+  takeTurn(actorId, () => receive(actorId, frame));
+}
+
 function receive(actorId: number, frame: Frame): void {
   if (frame[0] === Kind.start) {
     settle(frame[1]);
@@ -274,8 +306,7 @@ function start({ supervisorSocket, ticket, pulse: memory }: CommonsStart): void 
   pulse = new TurnPulse(memory);
   link = openLink(supervisorSocket, ticket, {
     onFrame: (frame) => {
-      if (frame[0] === Kind.resident)
-        setImmediate(() => takeTurn(frame[1], () => receive(frame[1], frame[2] as Frame)));
+      if (frame[0] === Kind.resident) enqueue(frame[1], frame[2] as Frame);
       else if (frame[0] === Kind.ping) link.send(pong(frame[1], { residents: homes.size }));
       else link.close(new Error('The supervisor sent a frame that the commons do not take.'));
     },

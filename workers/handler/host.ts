@@ -166,7 +166,7 @@ class Host {
       this.#commons = new CommonsThread(this.#spareCommons.take(), supervisorSocket, ticket, {
         onReady: () => this.#prepare(this.#spare),
         // If one of its apps ends it, the others do not wait for the next one.
-        onWorks: () => this.#prepare(this.#spareCommons),
+        onWorks: () => this.#prepare(this.#spareCommons, LIMITS.spareStartMs),
         onEnded: (actorId, end, detail) => {
           if (end !== 'stuck') this.#commons = null;
           this.#link.send([Kind.commonsEnded, actorId, end, detail]);

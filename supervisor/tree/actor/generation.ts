@@ -398,6 +398,7 @@ export class Generation implements LinkHandlers {
   #take(id: number): Call | undefined {
     const call = this.inFlight.get(id);
     this.inFlight.delete(id);
+    if (call !== undefined) this.commons?.answered(this.summary, call.request.tool);
     return call;
   }
 
