@@ -21,6 +21,8 @@ import { ANSWER_GRACE_MS, runTrial, type Trial, untilQuarantined } from './runaw
 const GOOD = ['good-1', 'good-2', 'good-3'];
 /** In the commons. */
 const QUIET = ['quiet-1', 'quiet-2', 'quiet-3'];
+/** Of one answer to them, whatever others do. A busy machine may take longer, so that it is told and not judged. */
+const QUIET_LIMIT_MS = 400;
 const DRIP_MS = 100;
 const ROUNDS = { full: 3, smoke: 1 };
 const ALONE_MS = { full: 10_000, smoke: 3_000 };
@@ -191,7 +193,11 @@ async function runOn(gateway: TestGateway, endpoint: string, context: CampaignCo
     report.violated(name, violations);
     for (const { app, place, placeReason } of await actorsOf(gateway))
       if (QUIET.includes(app) && place !== 'commons') report.violated(name, `${app} left the commons: ${placeReason}.`);
-    report.figure(`quiet apps, ${name}, slowest answer`, `${Math.round(slowestMs)} ms`);
+    const kept = slowestMs <= QUIET_LIMIT_MS ? 'kept' : 'exceeded';
+    report.figure(
+      `quiet apps, ${name}, slowest answer`,
+      `${Math.round(slowestMs)} ms; ${QUIET_LIMIT_MS} ms, which a quiet machine keeps: ${kept}`,
+    );
   }
 
   function watchHosts(processes: Listed[]): void {
