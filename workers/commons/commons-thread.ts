@@ -55,7 +55,9 @@ export class CommonsThread {
     this.#worker.on('error', (error: NodeJS.ErrnoException) => {
       this.#outOfMemory = error.code === 'ERR_WORKER_OUT_OF_MEMORY';
     });
-    this.#worker.on('exit', () => this.#end(this.#outOfMemory ? 'memory' : 'crash', 'It ended.'));
+    this.#worker.on('exit', () =>
+      this.#end(this.#pulse.read().resident, this.#outOfMemory ? 'memory' : 'crash', 'It ended.'),
+    );
     const start: CommonsStart = { supervisorSocket, ticket, pulse: this.#pulse.memory };
     worker.postMessage(start);
     this.#watch();
@@ -93,7 +95,7 @@ export class CommonsThread {
     // On a busy machine it may have stood still itself.
     const used = this.#processorMs() - this.#usedMs;
     if (used + TICK_MS < LIMITS.commonsStallMs && ms < LIMITS.commonsStallMs * WAITING) return;
-    this.#end('stalled', `It ran for ${Math.round(ms)} ms without a pause.`);
+    this.#end(turn.resident, 'stalled', `It ran for ${Math.round(ms)} ms without a pause.`);
     void this.#worker.terminate();
     // In native code it ends only when that returns.
     const timer = setTimeout(() => this.#events.onEnded(turn.resident, 'stuck', ''), LIMITS.terminateMs);
@@ -111,10 +113,10 @@ export class CommonsThread {
     }
   }
 
-  #end(end: CommonsEnd, detail: string): void {
+  #end(actorId: number, end: CommonsEnd, detail: string): void {
     if (this.#ended) return;
     this.#ended = true;
     clearInterval(this.#timer);
-    this.#events.onEnded(this.#pulse.read().resident, end, detail);
+    this.#events.onEnded(actorId, end, detail);
   }
 }

@@ -188,10 +188,10 @@ let pulse: TurnPulse;
 let link: Link;
 /** By the numbers of their actors, the least recently used one first. */
 const homes = new Map<number, Home>();
-/** The actor whose turn it is, 0 for none; when the turn began, and the memory then. */
+/** The actor whose turn it is, 0 for none; when the turn began, and the memory at the end of the one before: to ask is a good part of a turn. */
 let current = 0;
 let began = 0;
-let before: Memory = { heap: 0, outside: 0 };
+let before = memoryUsed();
 let turns = 0;
 /** Of residents, in order; and those of each one that is to start, by its number. */
 const frames: [actorId: number, frame: Frame][] = [];
@@ -212,7 +212,6 @@ function takeTurn(actorId: number, run: () => void): void {
   // What others have said does not wait for this one.
   link.flush();
   const turn = ++turns;
-  before = memoryUsed();
   began = performance.now();
   current = actorId;
   pulse.enter(actorId);
@@ -229,6 +228,7 @@ function endTurn(): void {
   homes
     .get(current)
     ?.worked(performance.now() - began, { heap: heap - before.heap, outside: outside - before.outside });
+  before = { heap, outside };
   current = 0;
   if (outside > LIMITS.commonsBytesOutside)
     for (const home of homes.values())
