@@ -26,7 +26,7 @@ test('a parser of property lists reads what launchd needs', () => {
     EnvironmentVariables: { PATH: SPEC.path },
     RunAtLoad: true,
     KeepAlive: { SuccessfulExit: false },
-    ExitTimeOut: 30,
+    ExitTimeOut: 60,
     // 077: launchd reads it as a decimal number.
     Umask: 0o77,
     SoftResourceLimits: { NumberOfFiles: 65_536 },

@@ -90,7 +90,7 @@ ${command.map((word) => `    ${string(word)}`).join('\n')}
   <key>RunAtLoad</key><true/>
   <key>KeepAlive</key>
   <dict><key>SuccessfulExit</key><false/></dict>
-  <key>ExitTimeOut</key><integer>30</integer>
+  <key>ExitTimeOut</key><integer>60</integer>
   <key>Umask</key><integer>63</integer>
   <key>SoftResourceLimits</key>
   <dict><key>NumberOfFiles</key><integer>65536</integer></dict>
