@@ -19,10 +19,11 @@ import { workAtOwner } from '../supervisor/cluster/calls/work-at-owner.ts';
 import { locator } from '../supervisor/cluster/locator.ts';
 import { resolveConfig } from '../supervisor/config.ts';
 import type { ExchangeHandler } from '../supervisor/edge/edge.ts';
-import { type EdgeKind, openEdge } from '../supervisor/edge/open-edge.ts';
+import { openEdge } from '../supervisor/edge/open-edge.ts';
 import { Places } from '../supervisor/http/access/places.ts';
 import { assemble } from '../supervisor/wiring.ts';
 import { appOf } from '../testing/apps.ts';
+import { BEST_EDGE } from '../testing/edges.ts';
 import { TestGateway } from '../testing/gateway.ts';
 import { ended, fire } from '../testing/runs.ts';
 import { inTime } from '../testing/waiting.ts';
@@ -70,7 +71,7 @@ async function startNodes(): Promise<Node[]> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-calls-'));
   const addresses: string[] = [];
   const nodes: Node[] = [];
-  for (const [index, kind] of (['uws', 'node'] as EdgeKind[]).entries()) {
+  for (const [index, kind] of ([BEST_EDGE, 'node'] as const).entries()) {
     const dataDir = join(folder, String(index));
     let url = '';
     let handle: ExchangeHandler = (exchange) => exchange.send(503, {}, '');

@@ -336,7 +336,7 @@ export class ClusterNode {
 
   /**
    * Hands over what it has for up to `drainMs`, and leaves the cluster: what is left then is taken over at once. It goes on answering, by
-   * sending requests on. Later calls wait for the first.
+   * sending requests on, and resolves when no other node sends it any more. Later calls wait for the first.
    */
   leave(drainMs: number): Promise<void> {
     this.#left ??= this.#leaveCluster(drainMs);
@@ -355,6 +355,10 @@ export class ClusterNode {
       const what = 'The cluster could not be told that this node ends; it notices in seconds.';
       this.#options.log.warn({ err: error }, what);
     });
+    // Whoever is a node by then has looked who the owners are: a request to a connection that closes would be lost.
+    const { node } = this.#options.settings;
+    if (this.#membership.nodes.some(({ name, isLive }) => isLive && name !== node))
+      await wait(Math.min(drainMs, LIMITS.nodeLeaseMs));
   }
 
   async #stop(drainMs: number): Promise<void> {
