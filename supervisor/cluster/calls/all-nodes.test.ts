@@ -377,7 +377,7 @@ for (const edges of PAIRS) {
 
 test('what a node has that cannot be reached is not said to be missing', async (t) => {
   const given: Given = { next: json([]) };
-  const { first, second } = await cluster(t, ['uws', 'node'], [given, given]);
+  const { first, second } = await cluster(t, PAIRS[0] as [EdgeKind, EdgeKind], [given, given]);
   await second.edge.close();
   const asked = ['/svc/_apps', `/svc/_runs/${RUN}`, '/svc/_runs/_events'].map((path) => call(first, { path }));
   for (const answer of await inTime(Promise.all(asked), 'the answers', 20_000)) {
