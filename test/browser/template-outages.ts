@@ -8,6 +8,7 @@ import type { Page, Route } from 'playwright-core';
 import { arrive } from '../../testing/pages.ts';
 import { eventually } from '../../testing/waiting.ts';
 import { installTemplate, PATIENCE_MS, type TemplateApp } from './template-app.ts';
+import { dayAgo } from './template-calls.ts';
 import { BLANK, FORMS, type Form } from './template-forms.ts';
 
 /** Chromium complains about these by itself. */
@@ -240,6 +241,22 @@ export function outages(): void {
       .waitFor();
     assert.equal(await page.locator('#url').inputValue(), 'https://127.0.0.1:1/rss.xml');
     await online(page);
+  });
+
+  test('expenses: what a busy gateway does not answer is read again, without a click', async () => {
+    const page = await open('expenses', (expenses) =>
+      expenses.write('add', { cents: 1250, day: dayAgo(), category: 1, note: 'Peas' }),
+    );
+    await page.getByText('Peas').waitFor();
+    const busy = (route: Route) =>
+      route.fulfill({
+        status: 503,
+        json: { isError: true, error: { code: 'OVERLOADED', message: 'The app is busy.' } },
+      });
+    await page.route('**/_tool/svc_read', busy, { times: 1 });
+    await page.reload();
+    await page.getByText('The app is busy.').waitFor();
+    await page.getByText('Peas').waitFor();
   });
 
   const insertItem = async () => {

@@ -50,24 +50,37 @@ export function redraw(parent, children, fallback) {
   (same ?? fallback)?.focus();
 }
 
-/** A function that runs `read`, and once more when it was asked for meanwhile. What fails is shown, unless the gateway's bar says why. */
+/** What a gateway or an app answers that is busy: too many requests, overloaded, not in time. */
+const BUSY = [429, 503, 504];
+const AGAIN_MS = 3000;
+
+/**
+ * A function that runs `read`, and once more when it was asked for meanwhile. What fails is shown, unless the gateway's bar says why.
+ * Where the gateway was busy, it is tried again.
+ */
 export function reader(read) {
   let asked = false;
   let running = null;
+  let again;
+  const failed = (error) => {
+    if (window.svc.status !== 'online') return;
+    toast(error.message);
+    if (BUSY.includes(error.status)) again = setTimeout(ask, AGAIN_MS);
+  };
   const run = async () => {
     while (asked) {
       asked = false;
-      await read().catch((error) => {
-        if (window.svc.status === 'online') toast(error.message);
-      });
+      clearTimeout(again);
+      await read().catch(failed);
     }
     running = null;
   };
-  return () => {
+  function ask() {
     asked = true;
     running ??= run();
     return running;
-  };
+  }
+  return ask;
 }
 
 /** Puts back what was not stored, before what has been typed since. */
