@@ -9,6 +9,7 @@ import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { inspect } from 'node:util';
+import { processesOf } from './tests/batches.mjs';
 import { buildTests } from './tests/build.mjs';
 import { Progress } from './tests/progress.mjs';
 import { PARTS, select } from './tests/selection.mjs';
@@ -63,14 +64,30 @@ if (files.length === 0) {
   console.error(`No test file matches ${words.join(', ')}.`);
   process.exit(2);
 }
-const sourceOf = new Map(files.map((file) => [built.get(file).built, file]));
-/** The source of a test file; Node 24 names that itself, by the source map. */
-const fileOf = (path) => sourceOf.get(path) ?? relative(root, path ?? '');
 
 // What takes longest begins first, so that no core is idle at the end; what was never measured may take longest.
 const seconds = JSON.parse(readFileSync(recorded, 'utf8'));
-const weight = (file) => seconds[file] ?? Number.POSITIVE_INFINITY;
-files.sort((a, b) => weight(b) - weight(a) || statSync(join(root, b)).size - statSync(join(root, a)).size);
+const secondsOf = (file) => seconds[file] ?? Number.POSITIVE_INFINITY;
+const weight = ({ sources }) => sources.reduce((sum, file) => sum + secondsOf(file), 0);
+const size = ({ sources: [file] }) => statSync(join(root, file)).size;
+const processes = processesOf(
+  files.map((file) => built.get(file)),
+  root,
+  builds,
+  // A file is measured in a process of its own.
+  options.includes('--record') ? () => Number.POSITIVE_INFINITY : secondsOf,
+).sort((a, b) => weight(b) - weight(a) || size(b) - size(a));
+
+const sourceOf = new Map(files.map((file) => [built.get(file).built, file]));
+const sourcesOf = new Map(processes.map(({ runs, sources }) => [runs, sources]));
+/**
+ * The source of a test; Node 24 names that itself, by the source map. A file that shares a process is a suite of that name there; what
+ * ends the process is said of all of them.
+ */
+function fileOf({ file: path = '', name }) {
+  const sources = sourcesOf.get(path) ?? [];
+  return sourceOf.get(path) ?? ((sources.includes(name) ? name : sources.join(', ')) || relative(root, path));
+}
 
 // Two cores are busy with four files: each waits for part of its time. CI has fewer where another run is beside this one.
 const concurrency = Number(process.env.SVC_TEST_AT_A_TIME ?? 4);
@@ -91,13 +108,13 @@ const worked = () =>
   cpus().reduce((sum, { times: { user, nice, sys, irq } }) => sum + user + nice + sys + irq, 0) / 1000;
 const workedBefore = worked();
 
-/** What the files that have ended noted: path, seconds and processor seconds. */
+/** What the processes that have ended noted: path, seconds and processor seconds. */
 const ended = () =>
   readFileSync(process.env.SVC_TEST_TIMES, { encoding: 'utf8', flag: 'a+' })
     .split('\n')
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line))
-    .map(([path, took, used]) => ({ file: fileOf(path), took, used }));
+    .map(([path, took, used]) => ({ sources: sourcesOf.get(path), took, used }));
 
 // Each process that starts would read these certificates, which takes longer than the rest of its start; only npm needs them.
 if (process.env.NODE_EXTRA_CA_CERTS) process.env.SVC_TEST_CERTIFICATES = process.env.NODE_EXTRA_CA_CERTS;
@@ -106,13 +123,13 @@ delete process.env.NODE_EXTRA_CA_CERTS;
 // The processes of the files are started with the options of this one.
 process.execArgv.push('--enable-source-maps', '--import', pathToFileURL(join(root, 'scripts/tests/times.mjs')).href);
 process.chdir(root);
-const events = run({ files: files.map((file) => built.get(file).built), concurrency, timeout });
-const progress = new Progress(files.length, () => ended().length);
+const events = run({ files: processes.map(({ runs }) => runs), concurrency, timeout });
+const progress = new Progress(files.length, () => ended().flatMap(({ sources }) => sources).length);
 const skipped = [];
-events.on('test:fail', ({ todo, file }) => {
-  if (todo !== undefined && todo !== false) return;
+events.on('test:fail', (test) => {
+  if (test.todo !== undefined && test.todo !== false) return;
   process.exitCode = 1;
-  progress.failed(fileOf(file));
+  if (failedItself(test)) progress.failed(fileOf(test));
 });
 events.on('test:pass', ({ name, skip }) => {
   if (skip !== undefined) skipped.push(skip === true || skip === '' ? name : `${name}: ${skip}`);
@@ -122,22 +139,26 @@ events.on('test:diagnostic', ({ message, nesting }) => {
   if (nesting === 0 && /^(tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) \d/.test(message))
     totals.push(message);
 });
+/** A suite fails with its tests, each of which is said. */
+function failedItself({ details }) {
+  return details.error.failureType !== 'subtestsFailed';
+}
 /** Of many files only what failed is of interest, with what its process wrote to its standard error. */
 const isBrief = files.length > 20;
 const written = new Map();
 async function* briefly(source) {
   for await (const { type, data } of source) {
     if (type === 'test:stderr') written.set(data.file, (written.get(data.file) ?? '') + data.message);
-    // A suite fails with its tests, each of which is said.
-    if (type !== 'test:fail' || data.details.error.failureType === 'subtestsFailed') continue;
+    if (type !== 'test:fail' || !failedItself(data)) continue;
     progress.clear();
-    yield `✖ ${fileOf(data.file)}: ${data.name}\n${inspect(data.details.error.cause ?? data.details.error)}\n`;
+    yield `✖ ${fileOf(data)}: ${data.name}\n${inspect(data.details.error.cause ?? data.details.error)}\n`;
   }
 }
 await pipeline(events, isBrief ? briefly : new spec(), process.stdout, { end: false });
 progress.end();
 for (const [path, text] of isBrief ? written : [])
-  if (progress.failures.has(fileOf(path))) console.log(`${fileOf(path)} wrote:\n${text.slice(-4000)}`);
+  if ((sourcesOf.get(path) ?? [fileOf({ file: path })]).some((file) => progress.failures.has(file)))
+    console.log(`${fileOf({ file: path })} wrote:\n${text.slice(-4000)}`);
 if (progress.failures.size > 0) console.log(`Failed: ${[...progress.failures].join(', ')}`);
 
 // There everything is installed that a test needs: one that is skipped shows that something is missing.
@@ -149,11 +170,12 @@ const times = ended();
 const sum = (some) => some.reduce((total, { used }) => total + used, 0).toFixed(0);
 const slowest = times.sort((a, b) => b.took - a.took).slice(0, 12);
 const rows = slowest.map(
-  ({ file, took, used }) => `${took.toFixed(1).padStart(8)} s  ${used.toFixed(1).padStart(6)} s  ${file}`,
+  ({ sources: [file, ...others], took, used }) =>
+    `${took.toFixed(1).padStart(8)} s  ${used.toFixed(1).padStart(6)} s  ${file}${others.length === 0 ? '' : ` and ${others.length} others`}`,
 );
 console.log(`The slowest files, with their processor time:\n${rows.join('\n')}`);
-const browsers = times.filter(({ file }) => file.startsWith('test/browser/'));
-const pure = times.filter(({ file }) => built.get(file)?.startsServers === false);
+const browsers = times.filter(({ sources: [file] }) => file.startsWith('test/browser/'));
+const pure = times.filter(({ sources: [file] }) => built.get(file).startsServers === false);
 console.log(
   `Processor time: ${sum(times)} s, of it ${sum(browsers)} s with a browser and ${sum(pure)} s without a gateway or PostgreSQL.`,
 );
@@ -162,7 +184,7 @@ console.log(
   `All programs on this machine used ${(worked() - workedBefore).toFixed(0)} s meanwhile, pages of browsers too.`,
 );
 if (options.includes('--record')) {
-  const taken = Object.fromEntries(times.map(({ file, took }) => [file, Math.round(took * 10) / 10]));
+  const taken = Object.fromEntries(times.map(({ sources: [file], took }) => [file, Math.round(took * 10) / 10]));
   const kept = Object.entries({ ...seconds, ...taken })
     .filter(([file]) => all.includes(file))
     .sort(([a], [b]) => (a < b ? -1 : 1));

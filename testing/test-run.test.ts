@@ -56,6 +56,65 @@ test('an unknown option and a missing file are refused', () => {
   }
 });
 
+type Process = { runs: string; sources: string[] };
+type Batches = {
+  processesOf(
+    files: { source: string; built: string; startsServers: boolean }[],
+    root: string,
+    folder: string,
+    secondsOf: (source: string) => number,
+  ): Process[];
+};
+
+test('short files share a process, where each has its own hooks; all others have one of their own', async () => {
+  const { processesOf } = (await import(pathToFileURL(join(root, 'scripts/tests/batches.mjs')).href)) as Batches;
+  const said = (name: string) => `
+    import { after, before, test } from 'node:test';
+    before(() => console.log('${name} begins'));
+    after(() => console.log('${name} ends'));
+    test('one', () => console.log('${name} runs'));`;
+  const texts = {
+    'one.test.mjs': said('one'),
+    'other.test.mjs': said('other'),
+    'long.test.mjs': said('long'),
+    'unknown.test.mjs': said('unknown'),
+    'server.test.mjs': said('server'),
+    'umask.test.mjs': `process.umask(0o77);${said('umask')}`,
+  };
+  for (const [name, text] of Object.entries(texts)) writeFileSync(join(folder, name), text);
+  const seconds: Record<string, number> = { 'long.test.mjs': 60, 'unknown.test.mjs': Number.POSITIVE_INFINITY };
+  const [batch, ...alone] = processesOf(
+    Object.keys(texts).map((source) => ({
+      source,
+      built: join(folder, source),
+      startsServers: source === 'server.test.mjs',
+    })),
+    folder,
+    folder,
+    (source) => seconds[source] ?? 0.1,
+  );
+  assert.deepEqual(batch?.sources, ['one.test.mjs', 'other.test.mjs']);
+  assert.deepEqual(
+    alone,
+    ['long', 'unknown', 'server', 'umask'].map((name) => ({
+      runs: join(folder, `${name}.test.mjs`),
+      sources: [`${name}.test.mjs`],
+    })),
+  );
+  const { NODE_TEST_CONTEXT, ...env } = process.env;
+  const { stdout, status } = spawnSync(process.execPath, ['--test-reporter=tap', batch.runs], {
+    env,
+    encoding: 'utf8',
+  });
+  assert.equal(status, 0, stdout);
+  const lines = stdout.split('\n').filter((line) => /^\w+ (?:begins|runs|ends)$/.test(line));
+  assert.deepEqual(
+    lines,
+    ['one', 'other'].flatMap((name) => [`${name} begins`, `${name} runs`, `${name} ends`]),
+  );
+  for (const source of batch.sources) assert.match(stdout, new RegExp(`^ok \\d+ - ${source}$`, 'm'));
+});
+
 type Selection = {
   PARTS: Record<string, { named: string[] }>;
   select(files: string[], which: { part?: string | undefined; leftOut: string[]; about(): object }): string[];
