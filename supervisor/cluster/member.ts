@@ -24,6 +24,8 @@ export class Member {
   readonly #others = new SeenLeases();
   #nodes: readonly NodeRow[] = [];
   #buckets: Owned[] = [];
+  /** The sum of their epochs; -1 when none are known. */
+  #known = -1;
   /** When the last change of owners that this node asked for was answered: a look that was sent earlier may not show it. */
   #changedAt = Number.NEGATIVE_INFINITY;
   readonly #mine = new Map<number, number>();
@@ -32,6 +34,8 @@ export class Member {
   /** Grows with each end of a lease: what was asked before does not count after it. */
   #term = 0;
   #placed: { key: string; owners: readonly (string | null)[] } = { key: '', owners: [] };
+  /** The placement for which nothing was left to do. */
+  #settled: readonly (string | null)[] | null = null;
 
   constructor(name: string) {
     this.#name = name;
@@ -48,7 +52,7 @@ export class Member {
 
   /** The sum of the epochs that are known; -1 when none are. */
   get known(): number {
-    return this.#buckets.length === 0 ? -1 : this.#buckets.reduce((sum, { epoch }) => sum + epoch, 0);
+    return this.#known;
   }
 
   /** Who owns a bucket as far as this node knows; null for nobody. */
@@ -95,15 +99,24 @@ export class Member {
       isLive,
     }));
     this.#others.see(marked, now);
-    if (look.buckets !== null && sentAt >= this.#changedAt) this.#buckets = look.buckets;
+    if (look.buckets === null || sentAt < this.#changedAt) return [];
+    this.#buckets = look.buckets;
+    this.#count();
     return this.#forget(([bucket, epoch]) => this.ownerOf(bucket).epoch !== epoch);
   }
 
   /** Says what to ask the directory for. Nothing while the lease may have ended. */
   decide(now: number): Decision {
     const decision: Decision = { claim: [], release: [], give: [], isMoving: false, term: this.#term };
-    if (!this.#lease.holds(now)) return decision;
-    const wanted = this.#placement();
+    const wanted = this.#lease.holds(now) ? this.#placement() : null;
+    // Most renewals find that nothing is left to do.
+    if (wanted === null || wanted === this.#settled) return decision;
+    this.#decide(decision, wanted, now);
+    this.#settled = decision.isMoving ? null : wanted;
+    return decision;
+  }
+
+  #decide(decision: Decision, wanted: readonly (string | null)[], now: number): void {
     for (let bucket = 0; bucket < this.#buckets.length; bucket++) {
       const { owner, epoch } = this.#buckets[bucket] as Owned;
       const to = wanted[bucket] ?? null;
@@ -119,7 +132,6 @@ export class Member {
         else decision.give.push({ bucket, epoch, to });
       }
     }
-    return decision;
   }
 
   /** The directory gave it these. Answers those that it now owns: none if its lease may have ended meanwhile. */
@@ -170,9 +182,15 @@ export class Member {
   #change(buckets: readonly Epoch[], ownerOf: (bucket: number) => string | null, now: number): void {
     this.#changedAt = now;
     for (const { bucket, epoch } of buckets) this.#buckets[bucket] = { owner: ownerOf(bucket), epoch };
+    this.#count();
+  }
+
+  #count(): void {
+    this.#known = this.#buckets.length === 0 ? -1 : this.#buckets.reduce((sum, { epoch }) => sum + epoch, 0);
   }
 
   #forget(isOver: (entry: [bucket: number, epoch: number]) => boolean): number[] {
+    this.#settled = null;
     const over = [...this.#mine].filter(isOver).map(([bucket]) => bucket);
     for (const bucket of over) this.#mine.delete(bucket);
     return over;

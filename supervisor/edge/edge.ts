@@ -110,8 +110,8 @@ export type Exchange = {
    * done first.
    */
   beforeAnswer: (() => Promise<void>) | null;
-  /** Runs once when an answer begins. It is null where nobody waits for that. */
-  onceAnswered: (() => void) | null;
+  /** Runs once, when an answer begins or the client has gone before one. It is null where nobody waits for that. */
+  onceOver: (() => void) | null;
   /** The span of the request where traces are recorded or sent on. It ends with the beginning of the answer. */
   span: Span | null;
   /** Adds headers to whichever answer comes. `vary` is appended to that of the answer. */

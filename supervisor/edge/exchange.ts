@@ -131,7 +131,7 @@ export abstract class BaseExchange {
   routeKind = 0;
   caller: Asker | null = null;
   beforeAnswer: (() => Promise<void>) | null = null;
-  onceAnswered: (() => void) | null = null;
+  onceOver: (() => void) | null = null;
   span: Span | null = null;
   protected readonly edge: EdgeState;
   /** True once `send` or `stream` was called. */
@@ -413,7 +413,13 @@ export abstract class BaseExchange {
     this.#collected = null;
     if (this.meter !== null) this.meter.answered(this.routeKind, status, performance.now() - this.begunAt);
     if (this.span !== null) endOfAnswer(this.span, status);
-    if (this.onceAnswered !== null) this.onceAnswered();
+    if (this.onceOver !== null) this.#over();
+  }
+
+  #over(): void {
+    const once = this.onceOver;
+    this.onceOver = null;
+    once?.();
   }
 
   /** Has the connection end with the answer to this request. */
@@ -457,6 +463,7 @@ export abstract class BaseExchange {
     const callback = this.abortCallback;
     this.abortCallback = null;
     if (callback !== null) this.guard(callback);
+    this.guard(() => this.#over());
   }
 
   #withAdded(headers: ResponseHeaders): ResponseHeaders {

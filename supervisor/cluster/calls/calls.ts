@@ -129,8 +129,8 @@ export class Calls {
     const { owners } = this.#options;
     if (!owners.isOwn(bucket)) return false;
     const done = owners.underWay.begin(bucket);
-    exchange.onceAnswered = done;
-    exchange.onAbort(done);
+    if (exchange.aborted) done();
+    else exchange.onceOver = done;
     return true;
   }
 

@@ -40,7 +40,12 @@ export type Requested =
   | { readonly every: RouteRow }
   | { readonly refused: SvcError };
 
-type SubjectRoute = Matched & { row: RouteRow; subject: Subject; changesFiles: boolean };
+type SubjectRoute = Matched & {
+  row: RouteRow;
+  subject: Subject;
+  /** Whose files it may change: those of the app, or what the workspace has of it. */
+  changes: FilesOf['kind'] | null;
+};
 
 /** What these change is what a workspace has of an app. */
 const IN_WORKSPACE = /^\/svc\/_(?:sessions|draft)\/:sid\/(?!publish$)/;
@@ -62,8 +67,8 @@ export class RequestedBuckets {
     const changing = rowsOfFiles();
     const routes = [...subjectsOf()].flatMap(([row, subject]) =>
       pathsOf(row).map((path): SubjectRoute => {
-        const changesFiles = changing.has(row);
-        return { method: row.method, path, needs: 'anyone', row, subject, changesFiles };
+        const changes = !changing.has(row) ? null : IN_WORKSPACE.test(path) ? 'workspace' : 'app';
+        return { method: row.method, path, needs: 'anyone', row, subject, changes };
       }),
     );
     this.#router = new Router(routes);
@@ -147,12 +152,9 @@ export class RequestedBuckets {
           ? new URLSearchParams(exchange.query).get(name)
           : body?.[name];
     if (typeof given !== 'string') return this.#requested(route, without, exchange, params, body);
-    const [id = ''] = of === 'trashed' ? [parseTrashed(given)?.app] : name === 'ref' ? given.split('/', 1) : [given];
-    if (!isAppId(id)) return HERE;
-    const { sid = '' } = params;
-    const isOfPart = IN_WORKSPACE.test(route.path) && isChosenId(sid);
-    const files: FilesOf = isOfPart ? { kind: 'workspace', id: workspacePart(sid, id) } : { kind: 'app', id };
-    return { bucket: this.#ofApp(id), files: route.changesFiles ? files : null };
+    const id = of === 'trashed' ? parseTrashed(given)?.app : name === 'ref' ? given.split('/', 1)[0] : given;
+    const bucket = this.#ofApp(id ?? '');
+    return bucket === null || id === undefined ? HERE : { bucket, files: filesOf(route, id, params) };
   }
 
   #ofMessage(route: SubjectRoute, exchange: Exchange, members: Members | null): Requested {
@@ -162,19 +164,29 @@ export class RequestedBuckets {
     if (about === 'gateway') return OF_GATEWAY;
     if (about === 'every') return { every: route.row };
     if (typeof about === 'number') return { bucket: about, files: null };
-    return isAppId(about.app) ? { bucket: this.#ofApp(about.app), files: null } : OF_GATEWAY;
+    const bucket = this.#ofApp(about.app);
+    return bucket === null ? OF_GATEWAY : { bucket, files: null };
   }
 
-  /** A hash costs a call as much as the rest of what is done here. */
-  #ofApp(app: string): number {
+  /** Null for what is no id. A hash costs a call as much as the rest of what is done here. */
+  #ofApp(app: string): number | null {
     let bucket = this.#ofApps.get(app);
     if (bucket === undefined) {
+      if (!isAppId(app)) return null;
       if (this.#ofApps.size >= BUCKETS) this.#ofApps.clear();
       bucket = bucketOf(app);
       this.#ofApps.set(app, bucket);
     }
     return bucket;
   }
+}
+
+/** What a request to this route may change of an app's files. */
+function filesOf({ changes }: SubjectRoute, app: string, { sid = '' }: Params): FilesOf | null {
+  if (changes === null) return null;
+  return changes === 'workspace' && isChosenId(sid)
+    ? { kind: 'workspace', id: workspacePart(sid, app) }
+    : { kind: 'app', id: app };
 }
 
 /** Small ones are parsed once for this and the route. */
