@@ -1,6 +1,7 @@
 /** Makes the parts of a gateway in phases, and connects them. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { TOOL_SERVER_LIMITS } from '../protocol/agents/tool-server-entries.ts';
 import { appOfKey, isDraftKey, workspaceOfKey, workspacePart } from '../protocol/ids.ts';
@@ -394,7 +395,13 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     await recover(phases, services, pipeline, { treeReady, servesNothing });
     await joinCluster(phases, cluster, { ...services, runtime });
     const handle = cluster?.handler(automations, pipeline.handle) ?? pipeline.handle;
-    const leave = async (drainMs: number) => cluster?.leave(drainMs);
+    const leave = async (drainMs: number) => {
+      if (cluster === null) return;
+      // Afterwards another node has what is stored of people.
+      const stored = Promise.all([programTokens.storeLastUses(), accounts.people.storeLastUses()]);
+      await Promise.race([stored, wait(drainMs, undefined, { ref: false })]);
+      await cluster.leave(drainMs);
+    };
     const checkAddress = async () => cluster?.checkAddress();
     return { services, pipeline, handle, jobs, checkAddress, leave, end: (drainMs) => phases.end(drainMs) };
   } catch (error) {

@@ -130,8 +130,12 @@ describe('a gateway that is a node', { skip: whyNoPostgres() ?? false }, () => {
     assert.ok(await eventually(LIMIT_MS, async () => (await nodeNamed('oslo')) === undefined));
   });
 
-  test('a node that ends takes requests until it has handed over', async () => {
+  test('a node that ends takes requests until it has handed over, and stores when tokens were used last', async () => {
     await patient(gateway).install('keeps', appOf('keeps', {}));
+    const ofProgram = { name: 'a program', apps: ['keeps'], tools: 'all' };
+    const { id, token } = (await gateway.call('POST', '/svc/_tokens', { body: ofProgram })).json;
+    const used = await gateway.call('GET', '/svc/_apps/keeps', { token });
+    assert.equal(used.status, 200, used.text);
     const headers = { authorization: `Bearer ${gateway.token}`, 'content-length': '6' };
     const upload = request(`${gateway.url}/svc/keeps/_blobs`, { method: 'PUT', headers, agent: false });
     const answered = once(upload, 'response') as Promise<[IncomingMessage]>;
@@ -146,7 +150,10 @@ describe('a gateway that is a node', { skip: whyNoPostgres() ?? false }, () => {
     const [{ statusCode }] = await answered;
     assert.equal(statusCode, 201);
     assert.equal(await gateway.exited(), 0);
+    assert.doesNotMatch(gateway.log, /could not be stored/);
     await gateway.start(new URL(gateway.url).port);
+    const tokens: { id: string; lastUsedAt: number | null }[] = (await gateway.call('GET', '/svc/_tokens')).json;
+    assert.notEqual(tokens.find((one) => one.id === id)?.lastUsedAt, null);
   });
 
   test('draining is in the audit log', async () => {

@@ -160,7 +160,7 @@ export class Accounts {
 
   /** Stores the last uses. */
   async close(): Promise<void> {
-    await this.people.close();
+    await this.people.storeLastUses();
     this.#records.close();
   }
 }

@@ -251,8 +251,9 @@ export class People extends EventEmitter<{ ended: [] }> {
     return ended;
   }
 
-  /** Stores the last uses. */
-  async close(): Promise<void> {
+  /** Stores the last uses, and no later ones. Later calls do nothing. */
+  async storeLastUses(): Promise<void> {
+    if (this.#closed) return;
     this.#closed = true;
     clearTimeout(this.#noteTimer);
     if (this.#used.size > 0) await this.#storeUses();

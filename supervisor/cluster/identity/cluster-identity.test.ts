@@ -316,7 +316,7 @@ describe('people in the cluster', { skip: whyNoPostgres() ?? false }, () => {
     two.accounts.people.used(session.id);
     two.tokens.find(text);
     one.loss.answers = 1;
-    await Promise.all([two.tokens.close(), two.accounts.people.close()]);
+    await Promise.all([two.tokens.close(), two.accounts.people.storeLastUses()]);
     assert.deepEqual(shared.rows(`SELECT id, last_used_at FROM program_tokens`), [{ id: token, last_used_at: later }]);
     const used = one.accounts.people.session(session.id);
     assert.ok(used !== undefined && used.lastUsedAt > used.createdAt);

@@ -215,12 +215,18 @@ export class ProgramTokens extends EventEmitter<{ ended: [id: string] }> {
     });
   }
 
-  /** Stores the last uses. Tokens still work afterwards, but no more uses are stored. */
-  async close(): Promise<void> {
+  /** Stores the last uses, and no later ones. Tokens go on working. Later calls do nothing. */
+  async storeLastUses(): Promise<void> {
+    if (this.#closed) return;
     this.#closed = true;
-    this.#stored.close();
     clearTimeout(this.#noteTimer);
     if (this.#used.size > 0) await this.#storeUses();
+  }
+
+  /** Stores the last uses. Tokens still work afterwards. */
+  close(): Promise<void> {
+    this.#stored.close();
+    return this.storeLastUses();
   }
 
   /** Runs changes one after the other, each on what is stored. */
