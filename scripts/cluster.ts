@@ -1,6 +1,7 @@
 /**
  * Runs a cluster on this machine, to try what nodes do: PostgreSQL with a synchronous standby, and three nodes (`npm run cluster`) or
- * another number of them (`npm run cluster -- 5`). All of it is in temporary folders, and ends with Ctrl-C.
+ * another number of them (`npm run cluster -- 5`), each in a network namespace of its own with `--network`, so that the ways between
+ * them can be cut. All of it is in temporary folders, and ends with Ctrl-C.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -10,17 +11,21 @@ import { join } from 'node:path';
 import { LIMITS } from '../protocol/limits.ts';
 import { freePort } from '../testing/free-port.ts';
 import { root, TestGateway } from '../testing/gateway.ts';
-import { postgres, whyNoPostgres } from '../testing/postgres.ts';
+import { Network, whyNoNetwork } from '../testing/network.ts';
+import { type Place, postgres, whyNoPostgres } from '../testing/postgres.ts';
 
-const [asked = '3'] = process.argv.slice(2);
+const given = process.argv.slice(2);
+const hasNetwork = given.includes('--network');
+const [asked = '3'] = given.filter((word) => word !== '--network');
 const FIRST_PORT = 8787;
+const DATABASE_PORT = 5432;
 
 if (!/^[1-9]\d?$/.test(asked)) {
   console.error(`"${asked}" is no number of nodes. Start 1 to 99 of them: npm run cluster -- 5`);
   process.exit(1);
 }
 
-const missing = whyNoPostgres();
+const missing = whyNoPostgres() ?? (hasNetwork ? whyNoNetwork() : null);
 if (missing !== null) {
   console.error(`${missing}.`);
   process.exit(1);
@@ -32,18 +37,22 @@ process.once('exit', () => rmSync(folder, { recursive: true, force: true, maxRet
 const secret = randomBytes(32).toString('hex');
 
 console.log('Starting PostgreSQL with a synchronous standby …');
-const primary = await postgres();
-const standby = await postgres(primary);
+const network = hasNetwork ? new Network() : null;
+const primary = await postgres(undefined, network?.place('primary', DATABASE_PORT));
+const standby = await postgres(primary, network?.place('standby', DATABASE_PORT));
 
 const databases = [primary, standby].flatMap(({ url }) => ['--cluster', url]);
 const nodes: TestGateway[] = [];
+let within: Place['within'] = [];
 for (let n = 0; n < Number(asked); n++) {
   const name = `node-${n + 1}`;
   console.log(`Starting ${name} …`);
-  const flags = ['--node', name, ...databases];
-  const node = new TestGateway(join(folder, name), flags, { SVC_CLUSTER_SECRET: secret });
+  const place = network?.place(name, FIRST_PORT);
+  within = place?.within ?? [];
+  const flags = ['--node', name, ...(place === undefined ? [] : ['--host', place.host]), ...databases];
+  const node = new TestGateway(join(folder, name), flags, { SVC_CLUSTER_SECRET: secret }, { root, within });
   try {
-    await node.start(String(await portFor(FIRST_PORT + n)));
+    await node.start(String(place?.port ?? (await portFor(FIRST_PORT + n))));
   } catch (error) {
     console.error(`${name}: ${(error as Error).message}`);
     process.exit(1);
@@ -62,8 +71,10 @@ const again = [
   last.port,
   '--node',
   `node-${nodes.length}`,
+  ...(network === null ? [] : ['--host', new URL(last.url).hostname]),
   ...databases,
 ];
+const apart = network !== null && nodes.length > 1 ? network.commands('node-1', `node-${nodes.length}`) : null;
 console.log(`
 Nodes of one cluster. Ask any of them for anything:
 
@@ -98,8 +109,17 @@ PostgreSQL says which node has an app, to kill that one:
 
 Start it again, in a terminal of its own, where Ctrl-C ends it:
 
-  SVC_CLUSTER_SECRET=${secret} ${svc} ${again.join(' ')}
+  ${[...within, 'env', `SVC_CLUSTER_SECRET=${secret}`, svc, ...again].join(' ')}
+${
+  apart === null
+    ? ''
+    : `
+Cut the network between node-1 and node-${nodes.length}, and mend it. Each serves its own apps, and refuses calls of the other's:
 
+  ${apart.cut}
+  ${apart.mend}
+`
+}
 Fail the database over: the primary ends as by a crash, and the standby takes its place. Writes wait meanwhile:
 
   kill -QUIT ${primary.pid}

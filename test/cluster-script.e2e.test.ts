@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import pg from 'pg';
 import { root } from '../testing/gateway.ts';
+import { whyNoNetwork } from '../testing/network.ts';
 import { whyNoPostgres } from '../testing/postgres.ts';
 import { isRunning } from '../testing/processes.ts';
 import { eventually, inTime, LONG_MS } from '../testing/waiting.ts';
@@ -19,10 +20,11 @@ test('what is no number of nodes starts nothing', () => {
   assert.match(stderr, /no number of nodes\. Start 1 to 99 of them/);
 });
 
-test('a node serves with a standby that PostgreSQL waits for, is killed and started again; Ctrl-C ends all of it', {
+test('nodes serve with a standby that PostgreSQL waits for, are cut off, killed and started again; Ctrl-C ends all of it', {
   skip: whyNoPostgres() ?? false,
 }, async (t) => {
-  const script = spawn(process.execPath, [...START, '1'], { cwd: root });
+  const hasNetwork = whyNoNetwork() === null;
+  const script = spawn(process.execPath, [...START, '2', ...(hasNetwork ? ['--network'] : [])], { cwd: root });
   t.after(() => script.kill('SIGTERM'));
   let said = '';
   const isReady = new Promise<void>((resolve, reject) => {
@@ -46,12 +48,12 @@ test('a node serves with a standby that PostgreSQL waits for, is killed and star
     const given = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) };
     return fetch(named('node-1') + path, { ...given, headers: { authorization } });
   };
-  const { nodes } = (await (await ask('/svc/_cluster')).json()) as { nodes: { name: string; state: string }[] };
-  assert.deepEqual(
-    nodes.map(({ name, state }) => [name, state]),
-    [['node-1', 'live']],
-  );
-  const pid = Number(/pid (\d+)/.exec(said)?.[1]);
+  const live = async () => {
+    const { nodes } = (await (await ask('/svc/_cluster')).json()) as { nodes: { name: string; state: string }[] };
+    return nodes.filter(({ state }) => state === 'live').map(({ name }) => name);
+  };
+  assert.ok(await eventually(LONG_MS, async () => (await live()).join() === 'node-1,node-2'));
+  const pid = Number(/node-2.*pid (\d+)/.exec(said)?.[1]);
   assert.ok(isRunning(pid));
 
   /** Runs the line that is printed and begins like this. */
@@ -59,9 +61,17 @@ test('a node serves with a standby that PostgreSQL waits for, is killed and star
     const line = new RegExp(`^  ${begin}.*$`, 'm').exec(said)?.[0] ?? assert.fail(said);
     return spawn('/bin/sh', ['-c', before + line.trim()], { stdio: 'ignore' });
   };
+  if (hasNetwork) {
+    const lists = async (status: number) => (await ask('/svc/_apps')).status === status;
+    assert.ok(await eventually(LONG_MS, () => lists(200)), 'a node asks the other one');
+    assert.deepEqual(await once(run('ip .* replace'), 'exit'), [0, null]);
+    assert.ok(await eventually(LONG_MS, () => lists(503)), 'the way between them is cut');
+    assert.deepEqual(await once(run('ip .* del'), 'exit'), [0, null]);
+    assert.ok(await eventually(LONG_MS, () => lists(200)), 'it is mended');
+  }
   for (const begin of ['psql .*owner', 'kill -9', 'kill -QUIT', 'psql .*promote'])
     assert.deepEqual(await once(run(begin), 'exit'), [0, null], begin);
-  const node = run('SVC_CLUSTER_SECRET=', 'exec env ');
+  const node = run('.*SVC_CLUSTER_SECRET=', 'exec ');
   t.after(() => node.kill('SIGKILL'));
   // The second time there is one.
   const stores = async () =>

@@ -5,6 +5,7 @@ import type pg from 'pg';
 import { freePort } from '../../../testing/free-port.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
 import { mountSmall, whyNoSmallDisk } from '../../../testing/mount.ts';
+import { Network, whyNoNetwork } from '../../../testing/network.ts';
 import { type Place, type Postgres, postgres } from '../../../testing/postgres.ts';
 import { childrenOf } from '../../../testing/processes.ts';
 import type { Random } from '../../../testing/random.ts';
@@ -12,7 +13,6 @@ import { compileShim, whyNoShim } from '../../../testing/shim/compile.ts';
 import { eventually, LONG_MS } from '../../../testing/waiting.ts';
 import type { CampaignContext } from '../campaign.ts';
 import { signal } from '../killer.ts';
-import { Network, whyNoNetwork } from './network.ts';
 
 export const NODES = ['one', 'two', 'three'] as const;
 export const DATABASES = ['db-a', 'db-b'] as const;

@@ -1,6 +1,6 @@
 /** Joins network namespaces by a bridge of this machine, cuts the ways between them and makes them slow. Needs root and `ip`. */
 import { execFileSync } from 'node:child_process';
-import type { Place } from '../../../testing/postgres.ts';
+import type { Place } from './postgres.ts';
 
 /** Nobody's: a frame for it arrives nowhere. */
 const NOBODY = '02:00:00:00:00:01';
@@ -58,7 +58,14 @@ export class Network {
   /** What `from` sends to `to` is lost from now on; the other way stays open. */
   cut(from: string, to: string): void {
     this.#cuts.add(`${from} ${to}`);
-    ip(`-n ${this.#space(from)} neigh replace ${this.#hosts.get(to)} lladdr ${NOBODY} nud permanent dev eth0`);
+    ip(this.#wordsFor(from, to).cut);
+  }
+
+  /** The commands that lose what either of two places sends to the other, and that end this. */
+  commands(one: string, other: string): { cut: string; mend: string } {
+    const ways = [this.#wordsFor(one, other), this.#wordsFor(other, one)];
+    const both = (what: 'cut' | 'mend') => ways.map((words) => `ip ${words[what]}`).join(' && ');
+    return { cut: both('cut'), mend: both('mend') };
   }
 
   /** What this place sends, to all. */
@@ -70,7 +77,7 @@ export class Network {
   mend(): void {
     for (const cut of this.#cuts) {
       const [from, to] = cut.split(' ') as [string, string];
-      ip(`-n ${this.#space(from)} neigh del ${this.#hosts.get(to)} dev eth0`);
+      ip(this.#wordsFor(from, to).mend);
     }
     for (const name of this.#slow) run('tc', `-n ${this.#space(name)} qdisc del dev eth0 root`);
     this.#cuts.clear();
@@ -83,6 +90,14 @@ export class Network {
     for (const name of this.#hosts.keys()) ip(`netns del ${this.#space(name)}`);
     this.#hosts.clear();
     ip(`link del ${this.#bridge}`);
+  }
+
+  #wordsFor(from: string, to: string): { cut: string; mend: string } {
+    const [at, host] = [`-n ${this.#space(from)} neigh`, this.#hosts.get(to)];
+    return {
+      cut: `${at} replace ${host} lladdr ${NOBODY} nud permanent dev eth0`,
+      mend: `${at} del ${host} dev eth0`,
+    };
   }
 
   #space(name: string): string {
