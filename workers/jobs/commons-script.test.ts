@@ -155,6 +155,14 @@ test('what cannot be in the commons, and why', () => {
     ],
     [
       {
+        ...state('import { "*" as x } from "../x.js"; export default () => x;'),
+        'x.js': 'const x = 1; export { x as "*" };',
+      },
+      'modules',
+      /an export with the name "\*"/,
+    ],
+    [
+      {
         ...state('import { x } from "../x.js"; export default () => x;'),
         'x.js': 'import "./queries/q.js"; export const x = 1;',
       },

@@ -10,7 +10,6 @@ import {
   type ExportNamedDeclaration,
   type Identifier,
   type ImportDeclaration,
-  type Pattern,
   type Program,
   tokTypes,
   type UnaryExpression,
@@ -19,7 +18,7 @@ import { fullAncestor } from 'acorn-walk';
 import { analyze, type Scope } from 'eslint-scope';
 import { type CommonsModule, type KeptReason, NOT_GIVEN } from '../../wire/commons.ts';
 import { isOfPackage, resolveSpecifier } from '../handler-imports.ts';
-import { nameOf } from './module-names.ts';
+import { importedOf, nameOf, namesDeclaredBy } from './module-names.ts';
 import { parseModule, staticKey } from './syntax.ts';
 
 /** Why an app has to have threads of its own. */
@@ -37,6 +36,9 @@ const MISSING: ReadonlySet<string> = new Set(NOT_GIVEN);
 
 /** Methods that change a collection. */
 const CHANGES = new Set('add clear copyWithin delete fill pop push reverse set shift sort splice unshift'.split(' '));
+
+/** All exports, in the script. */
+const ALL = '*';
 
 /** Short enough to stand, with what follows it, in the place of `export default`. */
 const EXPORTERS = ['$', '$$', '_$', '$_'];
@@ -100,8 +102,8 @@ class Conversion {
         this.#import(node);
         return;
       case 'ExportAllDeclaration': {
-        const name = node.exported ? nameOf(node.exported) : '*';
-        this.#module.again.push([name, this.#needs(node.source), '*']);
+        const name = node.exported ? this.#one(nameOf(node.exported)) : ALL;
+        this.#module.again.push([name, this.#needs(node.source), ALL]);
         this.#drop(node.start, node.end);
         return;
       }
@@ -117,7 +119,8 @@ class Conversion {
     const from = this.#needs(source);
     for (const specifier of specifiers) {
       this.#module.params.push(specifier.local.name);
-      this.#module.imports.push([from, importedOf(specifier)]);
+      const name = importedOf(specifier);
+      this.#module.imports.push([from, name === null ? ALL : this.#one(name)]);
     }
     this.#drop(start, end);
   }
@@ -125,15 +128,13 @@ class Conversion {
   #named({ declaration, source, specifiers, start, end }: ExportNamedDeclaration): void {
     if (declaration) {
       this.#blank(start, start + 'export'.length);
-      const ids =
-        declaration.type === 'VariableDeclaration' ? declaration.declarations.map(({ id }) => id) : [declaration.id];
-      for (const name of ids.flatMap(namesIn)) this.#export(name, name);
+      for (const name of namesDeclaredBy(declaration)) this.#export(name, name);
       return;
     }
     const from = source ? this.#needs(source) : null;
     for (const { exported, local } of specifiers) {
       if (from === null) this.#export(nameOf(exported), nameOf(local));
-      else this.#module.again.push([nameOf(exported), from, nameOf(local)]);
+      else this.#module.again.push([this.#one(nameOf(exported)), from, this.#one(nameOf(local))]);
     }
     this.#drop(start, end);
   }
@@ -167,6 +168,12 @@ class Conversion {
     return target.file;
   }
 
+  /** The name of one export. */
+  #one(name: string): string {
+    if (name === ALL) throw new KeptOut('modules', `${this.#file} has an export with the name "${ALL}".`);
+    return name;
+  }
+
   /** A statement. It ended the one before it, which may have no semicolon. */
   #drop(start: number, end: number): void {
     this.#edits.push({ start, end: start + 1, text: ';' });
@@ -185,31 +192,6 @@ class Conversion {
       at = end;
     }
     return edited + this.#text.slice(at);
-  }
-}
-
-function importedOf(specifier: { type: string; imported?: AnyNode }): string {
-  if (specifier.type === 'ImportDefaultSpecifier') return 'default';
-  return specifier.imported === undefined ? '*' : nameOf(specifier.imported);
-}
-
-/** The names that a pattern declares. */
-function namesIn(pattern: Pattern | null): string[] {
-  switch (pattern?.type) {
-    case 'Identifier':
-      return [pattern.name];
-    case 'ObjectPattern':
-      return pattern.properties.flatMap((property) =>
-        namesIn(property.type === 'RestElement' ? property.argument : property.value),
-      );
-    case 'ArrayPattern':
-      return pattern.elements.flatMap(namesIn);
-    case 'AssignmentPattern':
-      return namesIn(pattern.left);
-    case 'RestElement':
-      return namesIn(pattern.argument);
-    default:
-      return [];
   }
 }
 

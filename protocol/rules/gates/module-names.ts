@@ -1,5 +1,5 @@
 /** Lists what a module imports and exports, from its syntax tree. */
-import type { AnyNode, Declaration, Pattern, Program } from 'acorn';
+import type { AnyNode, Declaration, ImportDeclaration, Pattern, Program } from 'acorn';
 import { ancestor } from 'acorn-walk';
 import { isNodeModule, resolveSpecifier } from '../handler-imports.ts';
 import type { Finding, Reach } from './rules.ts';
@@ -51,9 +51,9 @@ function usedOf(node: Program['body'][number]): Pick<LocalImport, 'names' | 'who
   if (node.type !== 'ImportDeclaration' && node.type !== 'ExportNamedDeclaration') return { names: [], whole: true };
   const names = node.specifiers.flatMap((specifier) => {
     const at = specifier.start;
-    if (specifier.type === 'ImportDefaultSpecifier') return [{ name: 'default', at }];
-    if (specifier.type === 'ImportNamespaceSpecifier') return [];
-    return [{ name: nameOf(specifier.type === 'ImportSpecifier' ? specifier.imported : specifier.local), at }];
+    if (specifier.type === 'ExportSpecifier') return [{ name: nameOf(specifier.local), at }];
+    const name = importedOf(specifier);
+    return name === null ? [] : [{ name, at }];
   });
   return { names, whole: names.length < node.specifiers.length };
 }
@@ -80,6 +80,34 @@ export function exportsOf({ body }: Program): Set<string> | null {
 function declaredBy(declaration: Declaration | null | undefined): Pattern[] {
   if (!declaration) return [];
   return declaration.type === 'VariableDeclaration' ? declaration.declarations.map(({ id }) => id) : [declaration.id];
+}
+
+/** The names that a declaration, or a pattern of one, declares. */
+export function namesDeclaredBy(declaration: Declaration): string[] {
+  return declaredBy(declaration).flatMap(namesIn);
+}
+
+function namesIn(pattern: Pattern | null): string[] {
+  switch (pattern?.type) {
+    case 'Identifier':
+      return [pattern.name];
+    case 'ObjectPattern':
+      return pattern.properties.flatMap((one) => namesIn(one.type === 'RestElement' ? one.argument : one.value));
+    case 'ArrayPattern':
+      return pattern.elements.flatMap(namesIn);
+    case 'AssignmentPattern':
+      return namesIn(pattern.left);
+    case 'RestElement':
+      return namesIn(pattern.argument);
+    default:
+      return [];
+  }
+}
+
+/** The export that an import takes, null for all of them. */
+export function importedOf(specifier: ImportDeclaration['specifiers'][number]): string | null {
+  if (specifier.type === 'ImportDefaultSpecifier') return 'default';
+  return specifier.type === 'ImportNamespaceSpecifier' ? null : nameOf(specifier.imported);
 }
 
 export function nameOf(name: AnyNode): string {

@@ -12,7 +12,7 @@ import type {
   Program,
 } from 'acorn';
 import { ancestor } from 'acorn-walk';
-import { nameOf } from '../../../protocol/rules/gates/module-names.ts';
+import { importedOf, nameOf, namesDeclaredBy } from '../../../protocol/rules/gates/module-names.ts';
 import { Names, parseModule, type SyntaxFault, staticText } from '../../../protocol/rules/gates/syntax.ts';
 import { Edits } from './edits.ts';
 
@@ -100,8 +100,8 @@ class ModuleWriter {
   #import(node: ImportDeclaration): void {
     const module = this.#module(node.source);
     for (const specifier of node.specifiers) {
-      const name = specifier.type === 'ImportSpecifier' ? nameOf(specifier.imported) : 'default';
-      const value = specifier.type === 'ImportNamespaceSpecifier' ? module : member(module, name);
+      const name = importedOf(specifier);
+      const value = name === null ? module : member(module, name);
       this.#bindings.set(specifier.local.name, value);
     }
     this.#remove(node);
@@ -201,27 +201,4 @@ function isCalled(node: AnyNode, parent: AnyNode | undefined): boolean {
 
 function member(module: string, name: string): string {
   return PLAIN_NAME.test(name) ? `${module}.${name}` : `${module}[${JSON.stringify(name)}]`;
-}
-
-function namesDeclaredBy(declaration: AnyNode): string[] {
-  if (declaration.type !== 'VariableDeclaration')
-    return 'id' in declaration && declaration.id?.type === 'Identifier' ? [declaration.id.name] : [];
-  return declaration.declarations.flatMap(({ id }) => namesIn(id));
-}
-
-function namesIn(pattern: AnyNode | null): string[] {
-  switch (pattern?.type) {
-    case 'Identifier':
-      return [pattern.name];
-    case 'ObjectPattern':
-      return pattern.properties.flatMap((one) => namesIn(one.type === 'RestElement' ? one.argument : one.value));
-    case 'ArrayPattern':
-      return pattern.elements.flatMap(namesIn);
-    case 'AssignmentPattern':
-      return namesIn(pattern.left);
-    case 'RestElement':
-      return namesIn(pattern.argument);
-    default:
-      return [];
-  }
 }
