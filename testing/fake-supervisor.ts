@@ -55,6 +55,9 @@ export type Ask = {
   refuse(error: ErrorBody): void;
 };
 
+/** Of what the host writes to its standard error, which an error shows. */
+const SAID_CHARS = 4000;
+
 /** Whether apps begin in the commons, where they can: the same cases run with either. */
 let begins: 'thread' | 'commons' = 'thread';
 export function beginIn(place: 'thread' | 'commons'): void {
@@ -89,6 +92,9 @@ export class FakeSupervisor {
   /** The thread of the commons; null where there is none. */
   commons: Link | null = null;
   #lastActor = 0;
+  /** The end of the host's standard error. */
+  #said = '';
+  #isClosing = false;
 
   /** Starts a writer and a handler host and waits until both are ready. */
   static async start(options: Partial<HostBootstrap> = {}): Promise<FakeSupervisor> {
@@ -104,7 +110,7 @@ export class FakeSupervisor {
     const flags = hostFlags(readable);
     const host = spawn(process.execPath, [...flags, join(dist, 'host.cjs')], {
       env: {},
-      stdio: ['pipe', 'inherit', 'inherit'],
+      stdio: ['pipe', 'inherit', 'pipe'],
     });
     const supervisor = new FakeSupervisor(dir, key, server, writer, host);
     const ready = Promise.all([once(supervisor.#events, 'writer-ready'), once(supervisor.#events, 'host-ready')]);
@@ -170,6 +176,11 @@ export class FakeSupervisor {
     this.#server = server;
     this.#writer = writer;
     this.host = host;
+    host.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      this.#said = (this.#said + text).slice(-SAID_CHARS);
+      process.stderr.write(text);
+    });
+    host.once('close', (code, signal) => this.#hostEnded(code ?? signal));
     server.on('connection', (socket) => {
       let role: Ticket | null = null;
       new Link(socket, {
@@ -296,6 +307,7 @@ export class FakeSupervisor {
   }
 
   async close(): Promise<void> {
+    this.#isClosing = true;
     for (const child of [this.host, this.#writer]) {
       if (child.exitCode !== null || child.signalCode !== null) continue;
       child.stdin?.end();
@@ -303,6 +315,13 @@ export class FakeSupervisor {
     }
     this.#server.close();
     rmSync(this.dir, { recursive: true, force: true });
+  }
+
+  /** What waits for it fails, and says why. */
+  #hostEnded(how: unknown): void {
+    if (this.#isClosing) return;
+    const why = `The host ended (${how}).${this.#said === '' ? '' : ` It said:\n${this.#said}`}`;
+    for (const app of this.#apps.values()) app.hostEnded(why);
   }
 
   #fromCommons(frame: Frame, link: Link): void {
@@ -353,6 +372,8 @@ export class App {
   #secrets: Frame | null = null;
   #link: Link | null = null;
   #lastCall = 0;
+  /** How its host ended. */
+  #lost: string | null = null;
   #exit!: (exit: Exit) => void;
 
   constructor(supervisor: FakeSupervisor, spec: ActorSpec) {
@@ -403,6 +424,7 @@ export class App {
     remainingMs = 9_999.5,
     caller: HandlerCaller = ADMIN_CALLER,
   ): Promise<Outcome> {
+    if (this.#lost !== null) return Promise.reject(new Error(this.#lost));
     const id = ++this.#lastCall;
     if (this.inCommons && kind !== ToolKind.query && kind !== ToolKind.tracked) this.leaves('action');
     const frames: Frame[] = [
@@ -493,6 +515,14 @@ export class App {
 
   hasExited(exit: Exit): void {
     this.#exit(exit);
+  }
+
+  /** Its calls fail, those to come too. */
+  hostEnded(why: string): void {
+    this.#lost = why;
+    for (const { reject } of this.#calls.values()) reject(new Error(why));
+    this.#calls.clear();
+    this.#exit({ reason: 'crash', detail: why });
   }
 
   /** `link` is that of its thread; null for the commons. */
