@@ -57,17 +57,20 @@ describe('quiet apps', () => {
       queries: { n: '() => ++n' },
       files: { 'queries/n.js': 'let n = 0; export default () => ++n;' },
     });
+    await install('bytes', { queries: { u: '() => Buffer.from("b").toString("hex")' } });
     await install('web', { queries: { u: '() => new URL("http://a/b").pathname' } });
     for (const [id, query, expected] of [
       ['asks', 'ok', 1],
       ['stateful', 'n', 1],
+      ['bytes', 'u', '62'],
       ['web', 'u', '/b'],
     ] as const)
       assert.equal((await gateway.read(id, query)).json.data, expected);
-    assert.deepEqual(await Promise.all(['asks', 'stateful', 'web'].map(placeOf)), [
+    assert.deepEqual(await Promise.all(['asks', 'stateful', 'bytes', 'web'].map(placeOf)), [
       ['own', 'thread'],
       ['own', 'state'],
       ['own', 'globals'],
+      ['commons', null],
     ]);
     await install('stateful', { queries: { n: '() => 5' } });
     assert.equal((await gateway.read('stateful', 'n')).json.data, 5);

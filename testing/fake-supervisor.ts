@@ -356,6 +356,8 @@ export class App {
   /** For each log line, the call whose followers get it too. */
   readonly logCalls: (number | undefined)[] = [];
   readonly asks: Ask[] = [];
+  /** What the last tracked query told of its result. */
+  reads: FrameOf<'reads'> | null = null;
   /** Answers requests of fires; without it, the test takes them from `asks`. */
   onAsk: ((ask: Ask) => void) | null = null;
   readonly #supervisor: FakeSupervisor;
@@ -539,6 +541,9 @@ export class App {
         this.logs.push(JSON.parse(frame[1]) as LogLine);
         this.logCalls.push(frame[2]);
         this.#events.emit('log');
+        break;
+      case Kind.reads:
+        this.reads = frame;
         break;
       case Kind.ask: {
         const [, askId, callId, verb, payload] = frame;

@@ -22,13 +22,13 @@ export type LeaveReason = Extract<OwnReason, 'modules' | 'globals' | 'processor'
 
 /** Globals of handlers that the commons do not give: an app that uses one gets a thread of its own. */
 export const NOT_GIVEN: readonly string[] = (
-  'AbortController AbortSignal Atomics Blob Buffer ByteLengthQueuingStrategy CompressionStream CountQueuingStrategy Crypto ' +
+  'AbortController AbortSignal Atomics Blob Buffer ByteLengthQueuingStrategy CompressionStream CountQueuingStrategy ' +
   'CryptoKey CustomEvent DOMException DecompressionStream Event EventTarget File FinalizationRegistry FormData Headers ' +
   'ReadableByteStreamController ReadableStream ReadableStreamBYOBReader ReadableStreamBYOBRequest ' +
-  'ReadableStreamDefaultController ReadableStreamDefaultReader Request Response SharedArrayBuffer SubtleCrypto TextDecoder ' +
-  'TextDecoderStream TextEncoder TextEncoderStream TransformStream TransformStreamDefaultController URL URLPattern ' +
-  'URLSearchParams WeakRef WebAssembly WritableStream WritableStreamDefaultController WritableStreamDefaultWriter atob btoa ' +
-  'crypto performance structuredClone'
+  'ReadableStreamDefaultController ReadableStreamDefaultReader Request Response SharedArrayBuffer SubtleCrypto ' +
+  'TextDecoderStream TextEncoderStream TransformStream TransformStreamDefaultController URLPattern ' +
+  'WeakRef WebAssembly WritableStream WritableStreamDefaultController WritableStreamDefaultWriter ' +
+  'performance'
 ).split(' ');
 
 /** How the thread of the commons ended: it did not react, it had no memory left, or it ended by itself; `stuck` when it does not end. */

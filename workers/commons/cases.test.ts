@@ -4,6 +4,7 @@ import { beginIn } from '../../testing/fake-supervisor.ts';
 beginIn('commons');
 await import('../handler/calls.test.ts');
 await import('../handler/globals.test.ts');
+await import('../handler/web-globals.test.ts');
 await import('../handler/modules.test.ts');
 await import('../handler/result.test.ts');
 await import('../handler/context/context-database.test.ts');

@@ -41,6 +41,12 @@ const node: Given['node'] = {
   now: performance.now.bind(performance),
 };
 
+const web: Given['web'] = {
+  ...{ URL, URLSearchParams, TextEncoder, TextDecoder, atob, btoa, types: util.types },
+  randomBytes: crypto.randomBytes,
+  randomUUID: crypto.randomUUID,
+};
+
 /** In bytes. */
 type Memory = { heap: number; outside: number };
 
@@ -62,10 +68,6 @@ class Home {
     const context = createContext(Object.create(null), { codeGeneration: { strings: false, wasm: false } });
     const settled = surface.runInContext(context) as (given: Given, module: object) => Resident;
     this.#resident = settled(this.#given(context), { exports: {} });
-  }
-
-  get promises(): object {
-    return this.#resident.promises;
   }
 
   receive(frame: Frame): void {
@@ -131,6 +133,7 @@ class Home {
       validators: loadValidators(readFileSync(join(spec.preparedDir, 'validators.js'), 'utf8')),
       install,
       node,
+      web,
       format: (values) => util.format(...copied(values)),
       send: (frame) => {
         if (!this.left) link.send([Kind.resident, spec.actorId, frame]);
@@ -316,21 +319,9 @@ function start({ supervisorSocket, ticket, pulse: memory }: CommonsStart): void 
   link.send([Kind.ready, { pid: process.pid, threadId }]);
 }
 
-function homeOf(promise: Promise<unknown>): Home | undefined {
-  const known = new Map([...homes.values()].map((home) => [home.promises, home]));
-  for (
-    let proto: object | null = Object.getPrototypeOf(promise);
-    proto !== null;
-    proto = Object.getPrototypeOf(proto)
-  ) {
-    const home = known.get(proto);
-    if (home !== undefined) return home;
-  }
-  return undefined;
-}
-
-process.on('unhandledRejection', (reason, promise) => homeOf(promise)?.rejected(reason, promise));
-process.on('rejectionHandled', (promise) => homeOf(promise)?.handled(promise));
+// Both come within the turn. What the app made of the promise is not looked at: that would run its code outside of it.
+process.on('unhandledRejection', (reason, promise) => homes.get(current)?.rejected(reason, promise));
+process.on('rejectionHandled', (promise) => homes.get(current)?.handled(promise));
 // The state of the thread is in doubt; the host sees whose turn it was.
 process.on('uncaughtException', () => process.exit(1));
 

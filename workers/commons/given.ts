@@ -16,6 +16,15 @@ export type NodeTimer = {
   [Symbol.toPrimitive]?(): number;
 };
 
+/** What the web's globals of a realm are made of (`web/`). */
+export type NodeWeb = Pick<
+  typeof globalThis,
+  'URL' | 'URLSearchParams' | 'TextEncoder' | 'TextDecoder' | 'atob' | 'btoa'
+> &
+  Pick<typeof import('node:crypto'), 'randomBytes' | 'randomUUID'> & {
+    types: Pick<typeof import('node:util').types, 'isProxy' | 'isDate' | 'isMap' | 'isSet' | 'isArrayBuffer'>;
+  };
+
 /** Objects of the thread's realm: app code must not get hold of them. */
 export type Given = {
   spec: ActorSpec;
@@ -35,6 +44,7 @@ export type Given = {
     process: Pick<typeof import('node:process'), 'hrtime'>;
     util: Pick<typeof import('node:util'), 'inspect' | 'isDeepStrictEqual'>;
   };
+  web: NodeWeb;
   /** `util.format`, of copies: plain data of primitive values. */
   format(values: unknown[]): string;
   /** Throws when the frame is too large. Frames of a resident that has left go nowhere. */
@@ -52,8 +62,6 @@ export type Given = {
 
 /** An app in the commons. */
 export type Resident = {
-  /** By which its promises are known. */
-  readonly promises: object;
   receive(frame: Frame): void;
   /** Nobody handles this rejection; or somebody does after all. */
   rejected(reason: unknown, promise: Promise<unknown>): void;

@@ -30,6 +30,21 @@ async function atTheEnd(functions) {
   return Object.fromEntries(settled.flatMap(({ value, reason }, i) => [[i + seen[i][0], value], [i + seen[i][0] + '!', reason]]));
 }
 
+function ofTheWeb() {
+  const failed = (run) => { try { return run(); } catch (error) { return error; } };
+  const url = new URL('/p?a=1#h', 'http://u@h:1');
+  const { searchParams } = url;
+  searchParams.append('b', 'c');
+  const iterator = searchParams.entries();
+  const decoder = new TextDecoder('utf-8', { fatal: true });
+  const bytes = new TextEncoder().encode('aä');
+  return [url, url.href, searchParams, iterator, iterator.next(), [...searchParams], searchParams.getAll('a'), decoder, bytes, bytes.buffer,
+    new TextEncoder(), new TextEncoder().encodeInto('x', bytes), decoder.decode(new Uint8Array([97])), crypto, crypto.randomUUID(),
+    crypto.getRandomValues(new Uint8Array(2)), structuredClone({ m: new Map([[{}, new Set([bytes])]]), d: new Date(0), v: new DataView(bytes.buffer) }),
+    atob('YQ=='), btoa('a'), failed(() => new URL('x', 'y')), failed(() => decoder.decode(new Uint8Array([255]))),
+    failed(() => new TextDecoder('none')), failed(() => { url.href = 'x'; }), failed(() => new URL(Symbol())), URL.canParse('x')];
+}
+
 /** What code of an app is given while its values are written to the console. */
 function written(log) {
   const given = [];
@@ -61,9 +76,10 @@ export default async ({ input, query, db, log, app, ctx }) => {
     one: await db.get('SELECT 1 AS n'), none: await db.get('SELECT 1 WHERE 0'), statement: db.prepare('SELECT 1'),
     pending: db.all('SELECT 1'), caller: ctx.caller, user: ctx.user, thrown: (() => { try { null.x; } catch (e) { return e; } })(),
     immediate: setImmediate(() => {}), parsed: JSON.parse('{"a":[1]}'), syntax: (() => { try { JSON.parse('{'); } catch (e) { return e; } })(),
-    deep: (() => { try { (function f() { f(); })(); } catch (e) { return e; } })(),
+    deep: (() => { try { (function f() { f(); })(); } catch (e) { return e; } })(), web: input.web && ofTheWeb(),
   };
-  if (!input.written) roots.end = await atTheEnd({
+  if (input.web) roots.end = await atTheEnd({ web: ofTheWeb });
+  else if (!input.written) roots.end = await atTheEnd({
     get: () => db.get('SELECT ? AS n', 1), all: () => db.all('SELECT 2'), json: () => db.json('SELECT 3 AS n'), fails: () => db.get('SELECT nothing'),
     fresh: () => db.get('SELECT ' + Math.random()), text: () => json.toString(), log: () => log.info('x'), console: () => console.log('x', { a: 1 }),
     timer: () => { const one = setTimeout(() => {}, 1); one.refresh(); one.hasRef(); clearTimeout(one); return one; }, now: () => Date.now(),
@@ -104,13 +120,17 @@ async function withTable(files: Record<string, string>): Promise<App> {
 
 const walker = () => withTable({ 'queries/walk.js': WALK });
 
-test('a walk through all that a handler has finds objects of its realm only', async () => {
-  const app = await walker();
-  const { foreign, seen } = (await app.query('walk', { a: [1] })).value as { foreign: string[]; seen: number };
-  assert.equal(app.inCommons, true, `it left: ${app.left}`);
-  assert.deepEqual(foreign, []);
-  assert.ok(seen > 500, `${seen} objects`);
-});
+for (const [name, input] of [
+  ['all that a handler has', { a: [1] }],
+  ['what the globals of the web give', { web: true }],
+] as const)
+  test(`a walk through ${name} finds objects of its realm only`, async () => {
+    const app = await walker();
+    const { foreign, seen } = (await app.query('walk', input)).value as { foreign: string[]; seen: number };
+    assert.equal(app.inCommons, true, `it left: ${app.left}`);
+    assert.deepEqual(foreign, []);
+    assert.ok(seen > 500, `${seen} objects`);
+  });
 
 test('neither does it when its values, which run code of its own, are written to the console', async () => {
   const neighbour = await supervisor.app({
@@ -133,6 +153,41 @@ test('what an app puts on its globals is not there for another', async () => {
   const other = await supervisor.app({ files: { 'queries/look.js': look } });
   assert.deepEqual((await other.query('look')).value, ['undefined', 'undefined', 'undefined', 'undefined']);
   assert.deepEqual([one.inCommons, other.inCommons], [true, true]);
+});
+
+test('an app that hides whose its promises are is told of their rejections, and disturbs no other', async () => {
+  const quiet = await supervisor.app({ files: OK });
+  for (const hide of [
+    'Object.setPrototypeOf(lost, null);',
+    'Object.setPrototypeOf(lost, new Proxy(Promise.prototype, { getPrototypeOf() { for (;;); } }));',
+    'const p = new Proxy({}, { getPrototypeOf() { return p; } }); Object.setPrototypeOf(lost, p);',
+  ]) {
+    const query = `export default async () => { const lost = Promise.reject(new Error('lost')); ${hide} return 2; };`;
+    const app = await supervisor.app({ files: { 'queries/q.js': query } });
+    assert.equal((await app.query('q')).value, 2);
+    await app.log(({ msg }) => msg === 'Unhandled promise rejection: lost');
+    assert.deepEqual([app.inCommons, await there(quiet)], [true, true], hide);
+  }
+});
+
+test('timers are as in a thread', async () => {
+  const query = `export default ({ ctx, input }) => new Promise((go) => {
+    if (input.own) void ctx.signal;
+    for (const wrong of [Symbol('s'), {}, null, undefined, 'x', new Proxy({}, {}), { valueOf() { throw new Error('asked'); } }]) clearTimeout(wrong);
+    const seen = [];
+    for (const ms of [Symbol('s'), 5n, { valueOf() { throw new Error('its own'); } }]) try { setTimeout(() => {}, ms); } catch (error) { seen.push(error.message); }
+    const all = { timeout: setTimeout(note, 1, 'timeout'), immediate: setImmediate(note, 'immediate'), interval: setInterval(note, 1, 'interval') };
+    function note(name) {
+      seen.push([name, this === all[name], this.constructor.name, new Error().stack.split('\\n')[1].trim()]);
+      if (name === 'interval') clearInterval(String(Number(all.interval)));
+      if (seen.length === 6) go(seen.sort());
+    }
+  });`;
+  const app = await supervisor.app({ files: { 'queries/q.js': query } });
+  const { value } = await app.query('q', {});
+  assert.equal(app.inCommons, true, `it left: ${app.left}`);
+  assert.deepEqual(value, (await app.query('q', { own: true })).value);
+  assert.equal(app.inCommons, false);
 });
 
 const there = async (app: App): Promise<boolean> => (await app.query('ok')).value === 1 && app.inCommons;
@@ -163,8 +218,9 @@ test('plain data and errors are written to the console as in a thread', async ()
 
 test('what is not given moves the app, and its query runs again in a thread', async () => {
   const cases: Record<string, [body: string, expected: unknown]> = {
-    url: ['return new globalThis["URL"]("http://a/b").pathname;', '/b'],
-    caught: ['try { return globalThis["URL"].name; } catch { return "caught"; }', 'URL'],
+    buffer: ['return globalThis["Buffer"].from("a").length;', 1],
+    caught: ['try { return globalThis["Buffer"].name; } catch { return "caught"; }', 'Buffer'],
+    subtle: ['return typeof crypto.subtle;', 'object'],
     signal: ['return ctx.signal.aborted;', false],
     blobs: ['return await ctx.blobs.stat("0".repeat(64));', null],
     write: ['await db.exec("CREATE TABLE t (n)"); return 2;', 2],

@@ -2,6 +2,7 @@
  * Runs the queries of one app in its own realm, a context of the commons (`dist/resident.cjs`): as an actor does in its thread, with
  * the same code. The script's value is `settle`.
  */
+import '../handler/no-code-of-text.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { Redactor } from '../../protocol/text/redactor.ts';
 import { NOT_GIVEN } from '../../protocol/wire/commons.ts';
@@ -29,6 +30,7 @@ import { leave, onLeave } from './leaving.ts';
 import { inRealm } from './realm-database.ts';
 import { ScriptModules } from './script-modules.ts';
 import { installTimers, TIMER_CLASSES } from './timers.ts';
+import { completeSymbols, webGlobals } from './web/web-globals.ts';
 
 // App code could replace them.
 const { parse, stringify } = JSON;
@@ -83,7 +85,6 @@ export function settle(thread: Given): Resident {
   const calls = new Calls(tools, failures, log, redactor, send);
   closeRealm(log, given);
   return {
-    promises: Promise.prototype,
     receive: (frame) => receive(frame, calls, tools, secrets, send),
     rejected: (reason, promise) => {
       becameUnhandled(reason, promise);
@@ -143,5 +144,7 @@ function closeRealm(log: AppLog, given: Given): void {
   countLanguage();
   installTimers(given);
   Object.defineProperty(globalThis, 'global', { value: globalThis, writable: true, configurable: true });
-  closeGlobals(log.console(), OURS, new Map(NOT_GIVEN.map((name) => [name, () => leave('globals', name)])));
+  completeSymbols();
+  const refused = NOT_GIVEN.map((name) => [name, () => leave('globals', name)] as const);
+  closeGlobals(log.console(), OURS, new Map<string, () => unknown>([...refused, ...webGlobals(given.web)]));
 }

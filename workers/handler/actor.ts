@@ -27,7 +27,7 @@ import { HandlerContext, type Resources, Tools } from './context/context-tools.t
 import { EgressError, HTTP_CLASSES, HttpClient, httpClass, watchHttpClient } from './context/fetch.ts';
 import { AppLog } from './context/log.ts';
 import { Reader } from './context/reader.ts';
-import { countGlobals } from './effects.ts';
+import { countGlobals, countLoaded } from './effects.ts';
 import { FireRunner } from './fire-runner.ts';
 import { closeGlobals } from './globals.ts';
 import { AskError, HandlerErrors } from './handler-errors.ts';
@@ -86,7 +86,7 @@ class Actor {
     send([Kind.ready, { pid: process.pid, threadId }]);
     countGlobals();
     watchHttpClient();
-    closeGlobals(log.console(), OURS, new Map(HTTP_CLASSES.map((name) => [name, () => httpClass(name)])));
+    closeGlobals(log.console(), OURS, new Map(HTTP_CLASSES.map((name) => [name, () => countedHttpClass(name)])));
     process.on('unhandledRejection', (reason, promise) => {
       if (!isOfTransaction(promise)) becameUnhandled(reason, promise);
       this.#report('Unhandled promise rejection', reason);
@@ -159,6 +159,12 @@ class Actor {
   #report(what: string, thrown: unknown): void {
     this.#log.report(`${what}: ${this.#failures.message(thrown)}`, this.#failures.fields(thrown));
   }
+}
+
+function countedHttpClass(name: string): unknown {
+  const value = httpClass(name);
+  countLoaded(name, value);
+  return value;
 }
 
 function resourcesOf(spec: ActorSpec, redactor: Redactor): Resources {

@@ -64,7 +64,7 @@ const HIDDEN = [
 
 /**
  * Removes every other global, replaces `console`, and closes the rest and the classes of ours that app code sees. `lazy` are globals
- * that are made when they are first used. Called once, before app code.
+ * that are made when they are first used; whose effects are to be counted, they count. Called once, before app code.
  */
 export function closeGlobals(
   console: object,
@@ -104,7 +104,11 @@ function closeGlobal(name: string): void {
   }
   // Node loads some globals on first use.
   const load = found.get;
-  closeWhenUsed(name, () => apply(load, globalThis, []) as unknown);
+  closeWhenUsed(name, () => {
+    const value: unknown = apply(load, globalThis, []);
+    countLoaded(name, value);
+    return value;
+  });
 }
 
 function closeWhenUsed(name: string, load: () => unknown): void {
@@ -115,7 +119,6 @@ function closeWhenUsed(name: string, load: () => unknown): void {
     enumerable: false,
     get: () => {
       const value = load();
-      countLoaded(name, value);
       fix(name, value);
       return value;
     },

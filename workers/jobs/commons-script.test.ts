@@ -137,7 +137,7 @@ test('what cannot be in the commons, and why', () => {
       'state',
       /"m"/,
     ],
-    [state('export default () => new URL("http://a").href;'), 'globals', /uses URL/],
+    [state('export default () => performance.now();'), 'globals', /uses performance/],
     [state('const b = Buffer.from("a"); export default () => b;'), 'globals', /uses Buffer/],
     [state('export default () => import("../x.js");'), 'modules', /import\(\)/],
     [state('export default () => import.meta.url;'), 'modules', /import\.meta/],
