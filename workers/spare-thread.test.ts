@@ -20,7 +20,7 @@ afterEach(async () => {
 });
 
 test('what needs a thread gets the one that is ready, once, and otherwise a new one', () => {
-  const spare = new SpareThread(start);
+  const spare = new SpareThread(start, () => true);
   spare.now();
   spare.now();
   assert.equal(started.length, 1);
@@ -31,8 +31,19 @@ test('what needs a thread gets the one that is ready, once, and otherwise a new 
   assert.equal(started.length, 3);
 });
 
+test('none is kept while there is no room for one', () => {
+  let hasRoom = false;
+  const spare = new SpareThread(start, () => hasRoom);
+  spare.now();
+  assert.equal(started.length, 0);
+  assert.equal(spare.take(), started[0], 'what needs one gets one all the same');
+  hasRoom = true;
+  spare.now();
+  assert.equal(spare.take(), started[1]);
+});
+
 test('one that ended is not given', async () => {
-  const spare = new SpareThread(start);
+  const spare = new SpareThread(start, () => true);
   spare.now();
   const [first] = started as [Worker];
   first.postMessage('end');
@@ -42,7 +53,7 @@ test('one that ended is not given', async () => {
 
 test('one that is to start soon starts once, and not before it is asked for again where it was put off', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const spare = new SpareThread(start);
+  const spare = new SpareThread(start, () => true);
   spare.soon(50);
   spare.soon(50);
   t.mock.timers.tick(49);
@@ -56,9 +67,12 @@ test('one that is to start soon starts once, and not before it is asked for agai
 });
 
 test('a thread that cannot be started is no spare one, and whoever needs it is told', () => {
-  const spare = new SpareThread(() => {
-    throw new Error('too many threads');
-  });
+  const spare = new SpareThread(
+    () => {
+      throw new Error('too many threads');
+    },
+    () => true,
+  );
   spare.now();
   assert.throws(() => spare.take(), /too many threads/);
 });

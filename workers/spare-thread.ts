@@ -3,12 +3,14 @@ import type { Worker } from 'node:worker_threads';
 
 export class SpareThread {
   readonly #start: () => Worker;
+  readonly #hasRoom: () => boolean;
   #thread: Worker | null = null;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `start` makes a blank one; it may throw. */
-  constructor(start: () => Worker) {
+  /** `start` makes a blank one; it may throw. Without room, what needs a thread starts one, and there is none in reserve. */
+  constructor(start: () => Worker, hasRoom: () => boolean) {
     this.#start = start;
+    this.#hasRoom = hasRoom;
   }
 
   /** The one that is ready, or a new one. Throws where none can be started. */
@@ -26,7 +28,7 @@ export class SpareThread {
 
   now(): void {
     this.later();
-    if (this.#thread !== null) return;
+    if (this.#thread !== null || !this.#hasRoom()) return;
     try {
       const thread = this.#start();
       // Without a spare one, `take` makes its own.

@@ -174,13 +174,14 @@ export const DbOp = {
 
 /**
  * One line of JSON on a host's standard input; the host ends when that input ends. `spare: false` keeps no thread in reserve,
- * `'once'` none after the first.
+ * `'once'` none after the first. With as many threads as `shortOfMemory`, by default no number, there is none in reserve either.
  */
 export type HostBootstrap = {
   supervisorSocket: string;
   ticket: string;
   actorMemoryMb: number;
   spare?: boolean | 'once';
+  shortOfMemory?: number;
 };
 
 /** What a handler host needs to run one version of an app. */

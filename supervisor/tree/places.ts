@@ -3,6 +3,8 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { Config } from '../config.ts';
 
 const MiB = 1024 ** 2;
+/** Of the memory; the rest is for apps in the commons. */
+const THREADS_SHARE = 0.75;
 
 type Places = { threads: number; quiet: number };
 
@@ -15,8 +17,8 @@ export function placesIn({
   const { liveAppBytes, minLivePlaces, maxLivePlaces, quietAppBytes, minQuietPlaces, commonsPlaces } = LIMITS;
   const bytes = appMemoryMb * MiB;
   return {
-    threads: maxLiveActors ?? within(minLivePlaces, (bytes * 0.75) / liveAppBytes, maxLivePlaces),
-    quiet: within(minQuietPlaces, (bytes * 0.25) / quietAppBytes, commonsPlaces * handlerHosts),
+    threads: maxLiveActors ?? within(minLivePlaces, (bytes * THREADS_SHARE) / liveAppBytes, maxLivePlaces),
+    quiet: within(minQuietPlaces, (bytes * (1 - THREADS_SHARE)) / quietAppBytes, commonsPlaces * handlerHosts),
   };
 }
 
@@ -25,6 +27,14 @@ export function filesFor({ threads, quiet }: Places): number {
   const { processFiles, threadFiles, databaseFiles, commonsDatabases } = LIMITS;
   const files = processFiles + threads * threadFiles + Math.min(quiet, commonsDatabases) * databaseFiles;
   return Math.ceil(files / 1024) * 1024;
+}
+
+/** With so many threads in a host, its share of the memory has no room for a spare one. */
+export function threadsBeforeShort({
+  appMemoryMb,
+  handlerHosts,
+}: Pick<Config, 'appMemoryMb' | 'handlerHosts'>): number {
+  return Math.floor((appMemoryMb * MiB * THREADS_SHARE) / LIMITS.liveAppBytes / handlerHosts);
 }
 
 function within(least: number, places: number, most: number): number {

@@ -19,6 +19,7 @@ import type { GivenSecrets } from '../secrets.ts';
 import type { Simulation } from '../simulation.ts';
 import type { ChildSpec } from './child.ts';
 import { entryPoint, ownReadable, withRealPaths } from './entry-points.ts';
+import { threadsBeforeShort } from './places.ts';
 
 /** What the processes tell, and ask of, the rest of the gateway. An `app` is the key of an app or draft. */
 export type TreeCallbacks = {
@@ -138,10 +139,11 @@ export class Specifications {
   host(name: string, shared: boolean): ChildSpec {
     const { config, codeDirs, simulation } = this.#options;
     const { actorMemoryMb } = config;
+    const shortOfMemory = threadsBeforeShort(config);
     // The host of a test lives for one or two apps' threads.
     const spare = simulation === undefined ? {} : { spare: 'once' };
     const flags = hostFlags([...OWN_PROCESS, ...ownReadable(), ...withRealPaths(codeDirs)]);
-    const bootstrap = () => ({ actorMemoryMb, ...spare });
+    const bootstrap = () => ({ actorMemoryMb, shortOfMemory, ...spare });
     return this.#process(name, { role: 'host', host: name }, { flags, patient: shared }, bootstrap);
   }
 

@@ -83,8 +83,11 @@ class Host {
   readonly #link: Link;
   readonly #memory: MemoryWatch;
   readonly #actors = new Map<number, ActorThread>();
-  readonly #spare = new SpareThread(() => this.#startThread());
-  readonly #spareCommons = new SpareThread(startCommonsThread);
+  readonly #spare = new SpareThread(
+    () => this.#startThread(),
+    () => this.#hasRoom(),
+  );
+  readonly #spareCommons = new SpareThread(startCommonsThread, () => this.#hasRoom());
   #commons: CommonsThread | null = null;
 
   constructor(bootstrap: HostBootstrap) {
@@ -151,7 +154,8 @@ class Host {
     worker.on('exit', () => {
       this.#memory.remove(actor);
       this.#actors.delete(spec.actorId);
-      if (!actor.ready) this.#prepare(this.#spare);
+      // There is memory for one again.
+      this.#prepare(this.#spare);
       this.#link.send([Kind.exited, spec.actorId, actor.exitReason(), actor.detail]);
     });
     actor.tell({ type: 'start', spec });
@@ -189,6 +193,12 @@ class Host {
   #prepare(spare: SpareThread, delayMs: number = LIMITS.spareDelayMs): void {
     const { spare: isKept = true } = this.#bootstrap;
     if (isKept === true) spare.soon(delayMs);
+  }
+
+  /** For a thread without an app. */
+  #hasRoom(): boolean {
+    const { shortOfMemory = Number.POSITIVE_INFINITY } = this.#bootstrap;
+    return this.#actors.size < shortOfMemory;
   }
 
   #startThread(): Worker {
