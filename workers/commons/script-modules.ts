@@ -17,9 +17,11 @@ export class ScriptModules implements Handlers {
   readonly #compile: Given['compile'];
   readonly #exports = new Map<string, Exports>();
 
-  /** `script` is JSON text. */
+  /** `script` is JSON text. Throws where it is none, or another. */
   constructor(script: string, compile: Given['compile']) {
-    this.#script = parse(script) as CommonsScript;
+    const { queries, modules } = (parse(script) ?? {}) as Partial<CommonsScript>;
+    if (queries === undefined || modules === undefined) throw new Error('Its script for the commons is damaged.');
+    this.#script = { queries, modules };
     this.#compile = compile;
   }
 

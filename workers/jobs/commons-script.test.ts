@@ -36,6 +36,11 @@ async function runQuery(files: Record<string, string>): Promise<unknown> {
   return await modules.handler('queries/q')({});
 }
 
+test('a script that is damaged is refused', () => {
+  for (const text of ['', 'null', '5', '[]', '"text"', '{"queries":{}}', '{"modules":{}}'])
+    assert.throws(() => new ScriptModules(text, () => () => {}), text === '' ? /JSON/ : /is damaged/, text);
+});
+
 const PLAIN = 'export default () => 1;';
 
 test('modules run as functions, whatever they import and export', async () => {
