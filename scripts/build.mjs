@@ -273,6 +273,8 @@ export async function buildAll(outdir = dist, further = []) {
       outExtension: { '.js': '.cjs' },
       sourcemap: false,
       minifyWhitespace: true,
+      // Node shows the line where an app ran out of stack on the standard error of the host.
+      lineLimit: 200,
       inject: [STAND_INS],
       alias: Object.fromEntries(IN_REALMS.map((name) => [`node:${name}`, STAND_INS])),
       plugins,
