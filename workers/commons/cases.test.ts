@@ -7,6 +7,7 @@ await import('../handler/globals.test.ts');
 await import('../handler/web-globals.test.ts');
 await import('../handler/modules.test.ts');
 await import('../handler/result.test.ts');
+await import('../handler/thrown.test.ts');
 await import('../handler/context/context-database.test.ts');
 await import('../handler/context/context-secrets.test.ts');
 await import('../handler/egress.test.ts');

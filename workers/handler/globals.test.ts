@@ -95,6 +95,9 @@ const ESCAPES: Record<string, string> = {
   'wasm with wasi': `const { WASI } = await import('node:wasi'); return new WASI()`,
 };
 
+/** What the commons do not have, or refuse by a move. */
+const IN_THREADS = /import|inspect\.custom|setTimeout\('/;
+
 const CLIENT = `export default async () => {
   const isLoaded = () => Object.getOwnPropertySymbols(globalThis).some((one) => String(one).includes('undici'));
   const before = isLoaded();
@@ -104,25 +107,52 @@ const CLIENT = `export default async () => {
 };`;
 
 let supervisor: FakeSupervisor;
+/** `app` stays where it begins; `own` always has a thread. */
 let app: App;
+let own: App;
+let began = false;
+
+const handler = (body: string): string => `export default async ({ db, log, app, ctx, input }) => { ${body} };`;
+const absent = (names: string[]): string =>
+  handler(`return { ${names.map((name) => `[${JSON.stringify(name)}]: ${name}`).join(', ')} }`);
+const escapes = (inThreads: boolean): Record<string, string> =>
+  Object.fromEntries(
+    Object.values(ESCAPES).flatMap((body, i) =>
+      IN_THREADS.test(body) === inThreads
+        ? [[`queries/escape${i}.js`, `export default async function () { ${body} }`]]
+        : [],
+    ),
+  );
 
 before(async () => {
   supervisor = await FakeSupervisor.start({ spare: false });
-  const handler = (body: string): string => `export default async ({ db, log, app, ctx, input }) => { ${body} };`;
-  app = await supervisor.app({
+  own = await supervisor.app({
     files: {
-      'queries/absent.js': handler(
-        `return { ${ABSENT.map((name) => `[${JSON.stringify(name)}]: ${name}`).join(', ')} }`,
-      ),
+      ...escapes(true),
+      'queries/absent.js': absent(ABSENT.filter((name) => IN_THREADS.test(name))),
       'queries/present.js': handler(
         `return { ${PRESENT.map((name) => `[${JSON.stringify(name)}]: typeof ${name}`).join(', ')} }`,
       ),
-      ...Object.fromEntries(
-        Object.values(ESCAPES).map((body, i) => [
-          `queries/escape${i}.js`,
-          `export default async function () { ${body} }`,
-        ]),
-      ),
+      'queries/memory.js': handler(`
+        const used = [];
+        for (let round = 0; round < 500; round++) {
+          for (const make of [Buffer.allocUnsafe, Buffer.allocUnsafeSlow])
+            for (const size of [100, 5000, 100_000]) used.push(make(size));
+          const dirty = used.filter((bytes) => bytes.some((byte) => byte !== 0)).length;
+          if (dirty > 0) return dirty;
+          for (const bytes of used) bytes.fill(7);
+          used.length = 0;
+        }
+        return 0;`),
+      'queries/fetch.js': handler(`
+        const response = await ctx.fetch(input.url, { method: 'POST', body: 'x' });
+        return { status: response.status, text: await response.text() };`),
+    },
+  });
+  app = await supervisor.app({
+    files: {
+      ...escapes(false),
+      'queries/absent.js': absent(ABSENT.filter((name) => !IN_THREADS.test(name))),
       'queries/functions.js': handler(`
         const kinds = [() => {}, async () => {}, function* () {}, async function* () {}];
         const thrown = [];
@@ -148,44 +178,33 @@ before(async () => {
         ];
         for (const attempt of attempts) try { attempt(); } catch {}
         return { a: 1 };`),
-      'queries/memory.js': handler(`
-        const used = [];
-        for (let round = 0; round < 500; round++) {
-          for (const make of [Buffer.allocUnsafe, Buffer.allocUnsafeSlow])
-            for (const size of [100, 5000, 100_000]) used.push(make(size));
-          const dirty = used.filter((bytes) => bytes.some((byte) => byte !== 0)).length;
-          if (dirty > 0) return dirty;
-          for (const bytes of used) bytes.fill(7);
-          used.length = 0;
-        }
-        return 0;`),
       'queries/echo.js': handler('return input'),
-      'queries/fetch.js': handler(`
-        const response = await ctx.fetch(input.url, { method: 'POST', body: 'x' });
-        return { status: response.status, text: await response.text() };`),
     },
   });
+  began = app.inCommons;
 });
 
 after(() => supervisor.close());
 
 test('globals that reach the machine are missing', async () => {
-  const { value } = await app.query('absent');
-  assert.deepEqual(value, Object.fromEntries(ABSENT.map((name) => [name, 'undefined'])));
+  const found = { ...((await app.query('absent')).value as object), ...((await own.query('absent')).value as object) };
+  assert.deepEqual(found, Object.fromEntries(ABSENT.map((name) => [name, 'undefined'])));
 });
 
 test('new memory is empty', async () => {
-  assert.equal((await app.query('memory')).value, 0);
+  assert.equal((await own.query('memory')).value, 0);
 });
 
 test('the language and the web data types are there', async () => {
-  const { value } = await app.query('present');
+  const { value } = await own.query('present');
   for (const [name, type] of Object.entries(value as object)) assert.notEqual(type, 'undefined', name);
 });
 
-for (const [i, name] of Object.keys(ESCAPES).entries()) {
+for (const [i, [name, body]] of Object.entries(ESCAPES).entries()) {
   test(`no way out: ${name}`, async () => {
-    assert.equal((await failure(app.query(`escape${i}`))).code, 'HANDLER_ERROR');
+    const { code } = await failure((IN_THREADS.test(body) ? own : app).query(`escape${i}`));
+    assert.equal(code, 'HANDLER_ERROR');
+    assert.equal(app.inCommons, began, `it left: ${app.left}`);
   });
 }
 
@@ -223,8 +242,8 @@ test('ctx.fetch reaches only http addresses', async (t) => {
   t.after(() => server.close());
   await new Promise((resolve) => server.once('listening', resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-  assert.deepEqual((await app.query('fetch', { url })).value, { status: 201, text: 'got POST' });
+  assert.deepEqual((await own.query('fetch', { url })).value, { status: 201, text: 'got POST' });
   for (const refused of ['file:///etc/hostname', 'data:text/plain,x', 'blob:nodedata:x']) {
-    await assert.rejects(app.query('fetch', { url: refused }), /takes http and https addresses/);
+    await assert.rejects(own.query('fetch', { url: refused }), /takes http and https addresses/);
   }
 });
