@@ -213,6 +213,21 @@ async function buildConsole(outdir) {
 const STAND_INS = join(root, 'workers/commons/stand-ins.ts');
 const IN_REALMS = ['buffer', 'crypto', 'fs', 'path', 'process', 'util'];
 
+/** Puts the limits as numbers where they are used: each realm would take a good part of its start to make the object of all of them. */
+const limitsAsNumbers = {
+  name: 'limits-as-numbers',
+  async setup(building) {
+    const entryPoints = [join(root, 'protocol/limits.ts')];
+    const { outputFiles } = await build({ ...common, entryPoints, sourcemap: false, write: false });
+    const { LIMITS } = await import(`data:text/javascript,${encodeURIComponent(outputFiles[0].text)}`);
+    building.onResolve({ filter: /\/limits\.ts$/ }, () => ({ path: entryPoints[0], sideEffects: false }));
+    building.onLoad({ filter: /\.ts$/ }, ({ path }) => ({
+      contents: readFileSync(path, 'utf8').replace(/\bLIMITS\.(\w+)/g, (_, name) => JSON.stringify(LIMITS[name])),
+      loader: 'ts',
+    }));
+  },
+};
+
 /** Builds everything that runs into `outdir`, with further plugins of esbuild. */
 export async function buildAll(outdir = dist, further = []) {
   const plugins = [compiledSchema, stringExtractor, exporter, ...further];
@@ -277,7 +292,7 @@ export async function buildAll(outdir = dist, further = []) {
       lineLimit: 200,
       inject: [STAND_INS],
       alias: Object.fromEntries(IN_REALMS.map((name) => [`node:${name}`, STAND_INS])),
-      plugins,
+      plugins: [...plugins, limitsAsNumbers],
     }),
     build({
       ...common,
