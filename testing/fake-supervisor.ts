@@ -270,8 +270,11 @@ export class FakeSupervisor {
 
   #run(app: App): App {
     this.#apps.set(app.spec.actorId, app);
-    if (app.inCommons) this.commons?.send([Kind.resident, app.spec.actorId, [Kind.start, app.spec]]);
-    else this.send([Kind.start, app.spec]);
+    if (app.inCommons) {
+      this.commons?.send([Kind.resident, app.spec.actorId, [Kind.start, app.spec]]);
+      // Its calls come after that.
+      queueMicrotask(() => app.receive([Kind.ready, { pid: 0, threadId: 0 }] as Frame, null));
+    } else this.send([Kind.start, app.spec]);
     return app;
   }
 

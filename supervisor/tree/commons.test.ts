@@ -42,7 +42,15 @@ test('residents that are handed back come last while no thread answers what they
     const summary = summaries.get(key) ?? ({ versionId: key } as VersionSummary);
     summaries.set(key, summary);
     const inFlight = new Map(query === undefined ? [] : [[1, { request: { tool: query } }]]);
-    const one = { spec: { actorId } as ActorSpec, summary, key, inFlight, attach: () => null, onFrame: () => {} };
+    const one = {
+      spec: { actorId } as ActorSpec,
+      summary,
+      key,
+      inFlight,
+      attach: () => null,
+      live: () => {},
+      onFrame: () => {},
+    };
     commons.settle({ ...one, exited: () => {}, handBack: (reason) => void back.push(`${key} ${reason}`) });
     return summary;
   };
@@ -63,6 +71,7 @@ test('residents that are handed back come last while no thread answers what they
 /** Residents 1 to 3, of which the first has no call in flight, and what happens to them. */
 function commonsWithResidents() {
   const happened: string[] = [];
+  const live: number[] = [];
   const sent: Frame[] = [];
   const host = { name: 'host-1', state: 'running', send: () => {} } as unknown as Child;
   const commons = new Commons(host, () => 'ticket', {
@@ -76,6 +85,7 @@ function commonsWithResidents() {
       key: `app${actorId}`,
       inFlight: new Map(Array.from({ length: actorId - 1 }, (_, n) => [n, { request: { tool: 'list' } }])),
       attach: () => null,
+      live: () => void live.push(actorId),
       onFrame: () => {
         throw new Error('Not a result.');
       },
@@ -86,9 +96,16 @@ function commonsWithResidents() {
   const link = { send: (frame: Frame) => sent.push(frame), close: () => {} } as unknown as Link;
   const { onFrame } = commons.attach(link, { role: 'commons', host: 'host-1', n: 1 }) ?? assert.fail();
   onFrame([Kind.ready, { pid: 1, threadId: 1 }] as unknown as Frame, link);
-  sent.length = 0;
-  return { commons, happened, sent, receive: (frame: Frame) => onFrame(frame, link) };
+  const starts = sent.splice(0);
+  return { commons, happened, live, sent, starts, receive: (frame: Frame) => onFrame(frame, link) };
 }
+
+test('residents take calls as soon as their starts are sent, and not before', async () => {
+  const { live, starts } = commonsWithResidents();
+  assert.deepEqual([starts.length, live], [3, []]);
+  await null;
+  assert.deepEqual(live, [1, 2, 3]);
+});
 
 test('one that stalls it is to blame; where nobody knows, all that have calls in flight', () => {
   const known = commonsWithResidents();

@@ -17,6 +17,7 @@ type Resident = {
   readonly key: string;
   readonly inFlight: { readonly size: number; values(): Iterable<{ request: { tool: string } }> };
   attach(link: Pick<Link, 'send' | 'close'>): unknown;
+  live(): void;
   onFrame(frame: Frame): void;
   exited(reason: FrameOf<'exited'>[2], detail: string): void;
   handBack(reason: OwnReason | null, detail: string): void;
@@ -170,6 +171,8 @@ export class Commons {
     const { actorId } = resident.spec;
     this.#link?.send([Kind.resident, actorId, [Kind.start, resident.spec]]);
     resident.attach({ send: (frame) => this.send(resident, frame), close: () => {} });
+    // Its calls come after its start, and go elsewhere if it fails; whoever settles it knows it only after that.
+    queueMicrotask(() => resident.live());
   }
 
   #receive(frame: Frame): void {

@@ -11,7 +11,7 @@ import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import util from 'node:util';
 import { getHeapStatistics } from 'node:v8';
-import { type Context, compileFunction, createContext, Script } from 'node:vm';
+import { type Context, compileFunction, constants, createContext, Script } from 'node:vm';
 import { parentPort, threadId } from 'node:worker_threads';
 import { LIMITS } from '../../protocol/limits.ts';
 import { COMMONS_FILE, type LeaveReason } from '../../protocol/wire/commons.ts';
@@ -20,8 +20,9 @@ import { type Link, openLink, pong } from '../../protocol/wire/link.ts';
 import { loadSqlite, openSqlite } from '../../storage/sqlite.ts';
 import { loadValidators } from '../handler/load-validators.ts';
 import { osThreadNumber } from '../handler/memory-watch.ts';
-import type { Given, NodeTimer, Resident } from './given.ts';
+import type { Given, NodeTimer, Resident, Settle } from './given.ts';
 import { TurnPulse } from './pulse.ts';
+import { Turns } from './turns.ts';
 
 /** What the host sends it, once: until then it is blank. It answers with the system's number of the thread. */
 export type CommonsStart = { supervisorSocket: string; ticket: string; pulse: SharedArrayBuffer };
@@ -32,7 +33,7 @@ const install = dirname(fileURLToPath(import.meta.url));
 /** Its frames in stacks are ours: `node:` is left out of them. */
 const surface = new Script(
   `(function (given, module) {${readFileSync(join(install, 'resident.cjs'), 'utf8')}
-return module.exports.settle(given);
+return module.exports.prepare(given);
 })`,
   { filename: 'node:svc/resident' },
 );
@@ -50,10 +51,12 @@ const web: Given['web'] = {
 /** In bytes. */
 type Memory = { heap: number; outside: number };
 
+/** The realm of one app; made before there is one, because that takes longer than the call that waits for it. */
 class Home {
-  readonly #spec: ActorSpec;
+  #spec!: ActorSpec;
   readonly #timers = new Set<NodeTimer>();
-  readonly #resident: Resident;
+  readonly #settle: Settle;
+  #resident!: Resident;
   left = false;
   opened = false;
   /** Since when its time is counted, and that time. */
@@ -62,12 +65,20 @@ class Home {
   /** By how much its turns raised the memory outside of the heap. */
   #bytesOutside = 0;
 
-  /** Throws when the version cannot be run. */
-  constructor(spec: ActorSpec) {
+  constructor() {
+    const context = createContext(constants.DONT_CONTEXTIFY, { codeGeneration: { strings: false, wasm: false } });
+    const prepared = surface.runInContext(context) as (given: Given, module: object) => Settle;
+    this.#settle = prepared(this.#given(context), { exports: {} });
+  }
+
+  /** Throws when the version cannot be run. Called once. */
+  settle(spec: ActorSpec): void {
     this.#spec = spec;
-    const context = createContext(Object.create(null), { codeGeneration: { strings: false, wasm: false } });
-    const settled = surface.runInContext(context) as (given: Given, module: object) => Resident;
-    this.#resident = settled(this.#given(context), { exports: {} });
+    this.#resident = this.#settle({
+      spec,
+      script: readFileSync(join(spec.preparedDir, COMMONS_FILE), 'utf8'),
+      validators: loadValidators(readFileSync(join(spec.preparedDir, 'validators.js'), 'utf8')),
+    });
   }
 
   receive(frame: Frame): void {
@@ -126,17 +137,13 @@ class Home {
   }
 
   #given(context: Context): Given {
-    const spec = this.#spec;
     return {
-      spec,
-      script: readFileSync(join(spec.preparedDir, COMMONS_FILE), 'utf8'),
-      validators: loadValidators(readFileSync(join(spec.preparedDir, 'validators.js'), 'utf8')),
       install,
       node,
       web,
       format: (values) => util.format(...copied(values)),
       send: (frame) => {
-        if (!this.left) link.send([Kind.resident, spec.actorId, frame]);
+        if (!this.left) link.send([Kind.resident, this.#spec.actorId, frame]);
       },
       leave: (reason, detail) => this.leave(reason, detail),
       openSqlite: (file, options) => {
@@ -155,7 +162,7 @@ class Home {
       startTimer: (kind, ms, run) => {
         const fire = (): void => {
           if (kind !== 'interval') this.#timers.delete(timer);
-          if (!this.left) takeTurn(spec.actorId, run);
+          if (!this.left) turns.take(this.#spec.actorId, run);
         };
         const timer: NodeTimer =
           kind === 'immediate' ? setImmediate(fire) : kind === 'timeout' ? setTimeout(fire, ms) : setInterval(fire, ms);
@@ -187,52 +194,24 @@ function stopTimer(timer: NodeTimer): void {
   clearImmediate(timer as unknown as NodeJS.Immediate);
 }
 
-let pulse: TurnPulse;
+let turns: Turns;
 let link: Link;
 /** By the numbers of their actors, the least recently used one first. */
 const homes = new Map<number, Home>();
-/** The actor whose turn it is, 0 for none; when the turn began, and the memory at the end of the one before: to ask is a good part of a turn. */
-let current = 0;
-let began = 0;
+/** The memory at the end of the last turn: to ask is a good part of a turn. */
 let before = memoryUsed();
-let turns = 0;
-/** Of residents, in order; and those of each one that is to start, by its number. */
-const frames: [actorId: number, frame: Frame][] = [];
-const starts = new Map<number, Frame[]>();
-let isIdle = true;
+/** Of the next app. */
+let nextHome: Home | null = null;
 
 function memoryUsed(): Memory {
   const { used_heap_size, external_memory } = getHeapStatistics();
   return { heap: used_heap_size, outside: external_memory };
 }
 
-/**
- * Runs code of a resident. Its turn lasts until the code that follows from it in promises has run: so each turn needs a turn of the
- * event loop.
- */
-function takeTurn(actorId: number, run: () => void): void {
-  endTurn();
-  // What others have said does not wait for this one.
-  link.flush();
-  const turn = ++turns;
-  began = performance.now();
-  current = actorId;
-  pulse.enter(actorId);
-  setImmediate(() => {
-    if (turn === turns) endTurn();
-  });
-  run();
-}
-
-function endTurn(): void {
-  if (current === 0) return;
-  pulse.leave();
+function turnEnded(actorId: number, ms: number): void {
   const { heap, outside } = memoryUsed();
-  homes
-    .get(current)
-    ?.worked(performance.now() - began, { heap: heap - before.heap, outside: outside - before.outside });
+  homes.get(actorId)?.worked(ms, { heap: heap - before.heap, outside: outside - before.outside });
   before = { heap, outside };
-  current = 0;
   if (outside > LIMITS.commonsBytesOutside)
     for (const home of homes.values())
       if (home.holdsMuchOutside())
@@ -253,38 +232,13 @@ function restOthers(newest: Home): void {
 function settle(spec: ActorSpec): void {
   const { actorId } = spec;
   try {
-    const home = new Home(spec);
+    const home = nextHome ?? new Home();
+    nextHome = null;
+    home.settle(spec);
     homes.set(actorId, home);
-    link.send([Kind.resident, actorId, [Kind.ready, { pid: process.pid, threadId }]]);
   } catch (error) {
     link.send([Kind.leaves, actorId, 'modules', `It does not start: ${(error as Error).message}`]);
   }
-}
-
-/** Frames of residents that are to start wait until those of the others are done: the calls that an earlier thread left come first. */
-function enqueue(actorId: number, frame: Frame): void {
-  const start = starts.get(actorId);
-  if (start !== undefined) start.push(frame);
-  else if (frame[0] === Kind.start) starts.set(actorId, [frame]);
-  else frames.push([actorId, frame]);
-  if (isIdle) setImmediate(takeNext);
-  isIdle = false;
-}
-
-/** One turn in each turn of the event loop, so that what comes meanwhile is read before the next. */
-function takeNext(): void {
-  let next = frames.shift();
-  for (const [actorId, [start, ...more]] of next === undefined ? starts : []) {
-    starts.delete(actorId);
-    next = [actorId, start as Frame];
-    for (const frame of more) frames.push([actorId, frame]);
-    break;
-  }
-  isIdle = next === undefined;
-  if (next === undefined) return;
-  setImmediate(takeNext);
-  const [actorId, frame] = next;
-  takeTurn(actorId, () => receive(actorId, frame));
 }
 
 function receive(actorId: number, frame: Frame): void {
@@ -306,10 +260,18 @@ function receive(actorId: number, frame: Frame): void {
 }
 
 function start({ supervisorSocket, ticket, pulse: memory }: CommonsStart): void {
-  pulse = new TurnPulse(memory);
+  turns = new Turns(new TurnPulse(memory), {
+    flush: () => link.flush(),
+    receive,
+    onEnded: turnEnded,
+    // Nobody waits for it now.
+    onIdle: () => {
+      nextHome ??= new Home();
+    },
+  });
   link = openLink(supervisorSocket, ticket, {
     onFrame: (frame) => {
-      if (frame[0] === Kind.resident) enqueue(frame[1], frame[2] as Frame);
+      if (frame[0] === Kind.resident) turns.enqueue(frame[1], frame[2] as Frame);
       else if (frame[0] === Kind.ping) link.send(pong(frame[1], { residents: homes.size }));
       else link.close(new Error('The supervisor sent a frame that the commons do not take.'));
     },
@@ -320,11 +282,12 @@ function start({ supervisorSocket, ticket, pulse: memory }: CommonsStart): void 
 }
 
 // Both come within the turn. What the app made of the promise is not looked at: that would run its code outside of it.
-process.on('unhandledRejection', (reason, promise) => homes.get(current)?.rejected(reason, promise));
-process.on('rejectionHandled', (promise) => homes.get(current)?.handled(promise));
+process.on('unhandledRejection', (reason, promise) => homes.get(turns.current)?.rejected(reason, promise));
+process.on('rejectionHandled', (promise) => homes.get(turns.current)?.handled(promise));
 // The state of the thread is in doubt; the host sees whose turn it was.
 process.on('uncaughtException', () => process.exit(1));
 
 loadSqlite();
+nextHome = new Home();
 const osThread = osThreadNumber();
 host.once('message', start);

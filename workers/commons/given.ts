@@ -25,12 +25,8 @@ export type NodeWeb = Pick<
     types: Pick<typeof import('node:util').types, 'isProxy' | 'isDate' | 'isMap' | 'isSet' | 'isArrayBuffer'>;
   };
 
-/** Objects of the thread's realm: app code must not get hold of them. */
+/** Objects of the thread's realm: app code must not get hold of them. Those of a realm are there before its app. */
 export type Given = {
-  spec: ActorSpec;
-  /** JSON text of a `CommonsScript`. */
-  script: string;
-  validators: Validators;
   /** Folder of our code. */
   install: string;
   /** What our own code uses of Node. */
@@ -59,6 +55,17 @@ export type Given = {
   stopTimer(timer: NodeTimer): void;
   queueMicrotask(run: () => void): void;
 };
+
+/** The app of the realm: objects of the thread's, too. */
+export type GivenApp = {
+  spec: ActorSpec;
+  /** JSON text of a `CommonsScript`. */
+  script: string;
+  validators: Validators;
+};
+
+/** Throws when the version cannot be run. Called once in a realm. */
+export type Settle = (app: GivenApp) => Resident;
 
 /** An app in the commons. */
 export type Resident = {

@@ -1,6 +1,6 @@
 /**
  * Runs the queries of one app in its own realm, a context of the commons (`dist/resident.cjs`): as an actor does in its thread, with
- * the same code. The script's value is `settle`.
+ * the same code.
  */
 import '../handler/no-code-of-text.ts';
 import { SvcError } from '../../protocol/errors.ts';
@@ -25,7 +25,7 @@ import { becameHandled, becameUnhandled } from '../handler/unhandled.ts';
 import type { Validate, Validators } from '../handler/validators.ts';
 import { StatementError } from '../writer/statements.ts';
 import { across, guarded, SqliteError } from './crossing.ts';
-import type { Given, Resident } from './given.ts';
+import type { Given, GivenApp, Resident, Settle } from './given.ts';
 import { leave, onLeave } from './leaving.ts';
 import { inRealm } from './realm-database.ts';
 import { ScriptModules } from './script-modules.ts';
@@ -34,7 +34,7 @@ import { completeSymbols, webGlobals } from './web/web-globals.ts';
 
 // App code could replace them.
 const { parse, stringify } = JSON;
-const { entries } = Object;
+const { assign, entries } = Object;
 
 /** Our classes that app code sees. */
 const OURS = [CallDatabase, HandlerContext, SvcError, DbError, StatementError, AskError, SqliteError, ...TIMER_CLASSES];
@@ -58,32 +58,38 @@ const BLOBS: BlobsOfCalls = {
   finished: () => Promise.resolve(),
 };
 
-/** Throws when the version cannot be run. Called once in a realm. */
-export function settle(thread: Given): Resident {
+/** Closes the realm. Called once in it. */
+export function prepare(thread: Given): Settle {
   const given = guardedAll(thread);
-  const { spec } = given;
-  const validators = { queries: ownValidators(given.validators.queries), actions: {}, automations: {} };
   onLeave(given.leave);
   const redactor = new Redactor();
-  const positions = new SourcePositions(spec.codeDir);
-  const failures = new HandlerErrors([spec.codeDir, spec.preparedDir, given.install], redactor, positions);
-  const log = new AppLog({
-    app: spec.shownApp,
-    versionId: spec.versionId,
-    write: (line, callId) => send(callId === undefined ? [Kind.log, line] : [Kind.log, line, callId]),
-    now: Date.now,
-    redactor,
-    positions,
-  });
+  const sink = {
+    ...{ app: '', versionId: '', positions: new SourcePositions(''), redactor, now: Date.now },
+    write: (line: string, callId?: number) =>
+      given.send(callId === undefined ? [Kind.log, line] : [Kind.log, line, callId]),
+  };
+  const log = new AppLog(sink);
+  closeRealm(log, given);
+  return (app) => {
+    const { shownApp, versionId, codeDir } = app.spec;
+    const positions = new SourcePositions(codeDir);
+    assign(sink, { app: shownApp, versionId, positions });
+    return settle(app, given, log, redactor, positions);
+  };
+}
+
+function settle(app: GivenApp, given: Given, log: AppLog, redactor: Redactor, positions: SourcePositions): Resident {
+  const { spec } = app;
   const { send } = given;
+  const validators = { queries: ownValidators(app.validators.queries), actions: {}, automations: {} };
+  const failures = new HandlerErrors([spec.codeDir, spec.preparedDir, given.install], redactor, positions);
   const secrets = new ActorSecrets(spec.app, redactor);
   const reader = new Reader(inRealm(given.openSqlite), spec.dataFile, spec.migrated);
-  const modules = new ScriptModules(given.script, given.compile);
+  const modules = new ScriptModules(app.script, given.compile);
   const asks = new ActorAsks(send, 'call');
   const env = { spec, modules, validators, log, redactor, secrets, blobs: BLOBS, asks };
   const tools = new Tools(env, { reader, writer: WRITER, http: HTTP });
   const calls = new Calls(tools, failures, log, redactor, send);
-  closeRealm(log, given);
   return {
     receive: (frame) => receive(frame, calls, tools, secrets, send),
     rejected: (reason, promise) => {

@@ -336,14 +336,15 @@ export class Generation implements LinkHandlers {
         for (const done of [...this.#onPong]) done();
         return;
       case Kind.ready:
-        this.#isReady();
+        this.live();
         return;
       default:
         throw new Error(`An actor may not send frames of kind ${frame[0]}.`);
     }
   }
 
-  #isReady(): void {
+  /** It takes calls. */
+  live(): void {
     if (this.state !== 'starting') return;
     this.state = 'live';
     this.#wasLive = true;
