@@ -48,11 +48,6 @@ const THROWN: [body: string, message: string | RegExp, stack: RegExp | null][] =
   ['const { proxy, revoke } = Proxy.revocable(new Error("r"), {}); revoke(); throw proxy;', /cannot be shown/, null],
   ['throw Object.create(null);', 'The handler threw {}, which is no Error.', null],
   ['JSON.parse("{");', /JSON/, /^SyntaxError: [^\n]+\n {4}at JSON\.parse \(<anonymous>\)\n {4}at default/],
-  [
-    'await db.get("nothing");',
-    'near "nothing": syntax error',
-    /^(SqliteError|DbError): near "nothing": syntax error\n {4}at async default/,
-  ],
   ['return { toJSON() { throw new Error("j"); } };', /j/, /^SvcError: The result cannot be sent as JSON: j\.$/],
   ['return { then(a, b) { b(new Error("then")); } };', 'then', /^Error: then\n/],
 ];
@@ -113,6 +108,23 @@ test('places in packages and in TypeScript are those of their sources', async ()
     String(stack),
     /^Error: of a package\n {4}at fail \(node_modules\/@a\/b\/lib\/one\.js:42:8\)\n {4}at default \(queries\/q\.js:2:22\)$/,
   );
+});
+
+test('a rejection that nobody handles is told of, whatever the app made of its promise', async () => {
+  const neighbour = await supervisor.app(query('return 1;'));
+  for (const hide of [
+    '',
+    'Object.setPrototypeOf(lost, null);',
+    'Object.setPrototypeOf(lost, new Proxy(Promise.prototype, { getPrototypeOf() { for (;;); } }));',
+    'const p = new Proxy({}, { getPrototypeOf() { return p; } }); Object.setPrototypeOf(lost, p);',
+  ]) {
+    const app = await supervisor.app(query(`const lost = Promise.reject(new Error('lost')); ${hide} return 2;`));
+    const began = app.inCommons;
+    assert.equal((await app.query('q')).value, 2);
+    await app.log(({ msg }) => msg === 'Unhandled promise rejection: lost');
+    assert.deepEqual([(await app.query('q')).value, app.inCommons], [2, began], hide);
+    assert.deepEqual([(await neighbour.query('q')).value, neighbour.inCommons], [1, began]);
+  }
 });
 
 test('files are read, in a thread', async () => {

@@ -280,9 +280,15 @@ export class CallDatabase {
  * not Promise.
  */
 class Asked<T> extends Promise<T> {
+  readonly #isAsked = true;
   awaited = false;
   /** It failed before it was awaited. */
   failed = false;
+
+  /** `instanceof` would run a proxy that an app made the prototype of a promise. */
+  static has(promise: Promise<unknown>): boolean {
+    return #isAsked in promise && promise.#isAsked;
+  }
 
   static override get [Symbol.species](): PromiseConstructor {
     return Promise;
@@ -300,5 +306,5 @@ class Asked<T> extends Promise<T> {
 
 /** The transaction fails with it, so that its own promise says whether the handler saw it. */
 export function isOfTransaction(operation: Promise<unknown>): boolean {
-  return operation instanceof Asked;
+  return Asked.has(operation);
 }
