@@ -394,7 +394,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const servesNothing = cluster !== null || host.servesNothing === true;
     await recover(phases, services, pipeline, { treeReady, servesNothing });
     await joinCluster(phases, cluster, { ...services, runtime });
-    const handle = cluster?.handler(automations, pipeline.handle) ?? pipeline.handle;
+    const handle = cluster?.handler(automations, pipeline) ?? pipeline.handle;
     const leave = async (drainMs: number) => {
       if (cluster === null) return;
       // Afterwards another node has what is stored of people.

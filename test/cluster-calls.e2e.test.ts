@@ -210,6 +210,7 @@ describe('two gateways as nodes of a cluster', () => {
       (await first.call('GET', '/svc/_runs/019b7764-0c00-7a31-8f02-5d4e9a1c7b60')).json.error.code,
       'UNKNOWN_RUN',
     );
+    assert.equal((await first.call('GET', `/svc/_runs/${runs[0]}`, { token: null })).json.error.code, 'UNAUTHORIZED');
     const { totals, byAutomation } = (await second.call('GET', '/svc/_insights')).json;
     assert.deepEqual([totals.runs, byAutomation.length], [2, 2]);
   });

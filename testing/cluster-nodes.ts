@@ -71,6 +71,7 @@ export async function startNode(
     nodes,
     locate,
     absence: () => (waits ? null : movedError()),
+    isStranger: (exchange) => exchange.header('authorization') === 'of a stranger',
     log: QUIET,
   });
   const { edge } = openEdge(kind, {

@@ -206,8 +206,14 @@ describe('large contents', { skip: whyNoPostgres() ?? false }, () => {
     const { hash } = one.put('notes', randomBytes(LARGE));
     await one.files.store(app('notes'), 1);
     const [key = ''] = await keysOf(tables);
-    store.objects.set(pathOf(key), Buffer.concat([objectOf(key) ?? Buffer.of(), Buffer.of(0)]));
+    const whole = objectOf(key) ?? Buffer.of();
     const damaged = (how: string) => ({ code: 'STORE_DAMAGED', message: new RegExp(`_blobs/${hash}.*${how}`) });
+    store.objects.set(pathOf(key), Buffer.concat([whole, Buffer.of(0)]));
+    await assert.rejects(
+      two.files.fetch(app('notes')),
+      damaged(`has ${whole.length} bytes, and .* ${key} .* has more`),
+    );
+    store.objects.set(pathOf(key), Buffer.concat([whole.subarray(1), Buffer.of(0)]));
     await assert.rejects(two.files.fetch(app('notes')), damaged('damaged content'));
     store.objects.delete(pathOf(key));
     await assert.rejects(two.files.fetch(app('notes')), damaged(`lacks its content, the object ${key} of`));

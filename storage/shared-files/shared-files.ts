@@ -253,7 +253,7 @@ export class SharedFiles {
       for (let at = 0, piece = 0; at < file.size; piece++) {
         const { bytes, object } = (await readPiece(this.#database, file.hash ?? '', piece)) ?? NO_PIECE;
         if (object !== null) {
-          yield* await this.#objectOf(subject, file, object);
+          yield* this.#objectOf(subject, file, object);
           return;
         }
         if (bytes.length === 0) throw damaged(subject, file.path, `lacks the piece ${piece} of its content`);
@@ -264,11 +264,18 @@ export class SharedFiles {
     return asked.bind(this);
   }
 
-  async #objectOf(subject: Subject, { path }: Entry, key: string): Promise<AsyncIterable<Buffer>> {
+  async *#objectOf(subject: Subject, { path, size }: Entry, key: string): AsyncGenerator<Buffer> {
     if (this.#large === null) throw lacksStore();
     const object = await this.#large.get(key);
-    if (object === null) throw damaged(subject, path, `lacks its content, the object ${key} of "blobs.s3"`);
-    return object;
+    const named = `its content, the object ${key} of "blobs.s3"`;
+    if (object === null) throw damaged(subject, path, `lacks ${named}`);
+    let left = size;
+    for await (const bytes of object) {
+      left -= bytes.length;
+      // All of it would fill the disk before its hash is wrong.
+      if (left < 0) throw damaged(subject, path, `has ${size} bytes, and ${named} has more`);
+      yield bytes;
+    }
   }
 
   #knownOf(subject: Subject): Known {

@@ -108,7 +108,10 @@ test('a node that drains ends nothing of a bucket before what it was asked about
     own: async () => {},
   });
   const held: Exchange[] = [];
-  const handler = node.handler({} as Automations, (exchange) => void held.push(exchange));
+  const handler = node.handler({} as Automations, {
+    handle: (exchange) => void held.push(exchange),
+    isStranger: () => false,
+  });
   const { edge } = openEdge('node', { handler, onFault: (error) => t.diagnostic(String(error)) });
   const port = await edge.listen('127.0.0.1', 0);
   t.after(() => edge.close());

@@ -28,6 +28,7 @@ import type { SharedAddresses } from '../deployments/webhook-claims.ts';
 import type { AtOwner } from '../dispatch/at-owner.ts';
 import { type ExchangeHandler, sendError } from '../edge/edge.ts';
 import type { Places } from '../http/access/places.ts';
+import type { Pipeline } from '../http/pipeline.ts';
 import type { IdentityClient } from '../people/identity-db.ts';
 import type { PageLog } from '../tree/specifications.ts';
 import { Calls } from './calls/calls.ts';
@@ -114,7 +115,10 @@ export class ClusterNode {
   readonly #sweeping: NodeJS.Timeout;
   #owning: Promise<void> | null = null;
   #locate: Locate = () => null;
-  #next: ExchangeHandler = (exchange) => sendError(exchange, movedError());
+  #pipeline: Pick<Pipeline, 'handle' | 'isStranger'> = {
+    handle: (exchange) => sendError(exchange, movedError()),
+    isStranger: () => false,
+  };
   #serving: Serving | null = null;
   readonly #knownApps: KnownApps;
   #left: Promise<void> | null = null;
@@ -159,7 +163,8 @@ export class ClusterNode {
       storing: (files) => this.#storing(files),
       before: () => this.#identity?.check(),
       absence: (bucket) => this.#absenceIn(bucket),
-      next: (exchange) => this.#next(exchange),
+      next: (exchange) => this.#pipeline.handle(exchange),
+      isStranger: (exchange) => this.#pipeline.isStranger(exchange),
       nodes: () => this.#addresses,
       locate: (...asked) => this.#locate(...asked),
       known: ({ method }, page, bucket) => {
@@ -230,10 +235,10 @@ export class ClusterNode {
     await Promise.all(this.#turns.values());
   }
 
-  /** Answers with `next` what is this node's, and has others answer the rest. */
-  handler(automations: Automations, next: ExchangeHandler): ExchangeHandler {
+  /** Answers with the pipeline what is this node's, and has others answer the rest. */
+  handler(automations: Automations, pipeline: Pick<Pipeline, 'handle' | 'isStranger'>): ExchangeHandler {
     this.#locate = locator(automations, { workspaces: this.#workspaces, webhooks: this.#webhooks });
-    this.#next = next;
+    this.#pipeline = pipeline;
     return this.#calls.handle;
   }
 

@@ -17,7 +17,7 @@ import type { Span } from '../tracing/span.ts';
 import type { Tracing } from '../tracing/tracing.ts';
 import { stoppingError } from '../tree/actor/call-errors.ts';
 import { type Access, keyless, unauthorized } from './access/access.ts';
-import { type AgentTokens, agentCaller } from './access/agent-tokens.ts';
+import { type AgentTokens, agentCaller, isOfAgent } from './access/agent-tokens.ts';
 import { ADMIN, type Authorize, allowedByHost, hostCaller, NOBODY } from './access/callers.ts';
 import { isBorrowed, isForeign, isNavigation } from './access/fetch-metadata.ts';
 import { type Caller, demand, demandAccount } from './access/grants.ts';
@@ -84,6 +84,14 @@ export class Pipeline {
     } catch {
       return false;
     }
+  }
+
+  /** Whether nothing that a request brings says who sends it, so that it is refused wherever it is handled. */
+  isStranger(exchange: Exchange): boolean {
+    const { access } = this.#options;
+    if (access === null || isOfAgent(exchange)) return false;
+    const caller = access.caller(exchange, access.places.of(exchange.header('host')));
+    return caller instanceof SvcError && caller.code === 'UNAUTHORIZED';
   }
 
   readonly handle = (exchange: Exchange): void => {

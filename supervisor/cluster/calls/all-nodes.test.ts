@@ -114,6 +114,15 @@ for (const edges of PAIRS) {
       assert.equal(first.served, 1);
     });
 
+    test('no other node is asked for the run of a stranger, or for what is no run', async (t) => {
+      const second = counted(() => 'notes');
+      const { first } = await cluster(t, edges, [{ next: nothing }, { next: nothing, ...second }]);
+      const headers = { authorization: 'of a stranger' };
+      assert.equal(codeOf(await call(first, { path: `/svc/_runs/${RUN}`, headers })), '404 NOT_FOUND');
+      assert.equal(codeOf(await call(first, { path: '/svc/_runs/0' })), '404 NOT_FOUND');
+      assert.deepEqual([first.served, second.looks], [2, []]);
+    });
+
     test('what the node has itself is looked for nowhere else', async (t) => {
       const second = counted(() => null);
       const own: Given = { next: json({ at: 'first' }), locate: async () => 'notes' };

@@ -43,6 +43,8 @@ export type CallsOptions = {
   before?: () => void;
   /** Why the node does not know at this moment what happens to a bucket, so that nothing waits for it; null where it does. */
   absence?: (bucket: number) => SvcError | null;
+  /** Whether nobody is known to send a request: it is refused here, and no other node is asked where its run is. */
+  isStranger?: (exchange: Exchange) => boolean;
   /** Begins what a request that is answered here waits for, given the app whose page sends it; null for nothing. */
   known?: (exchange: Exchange, page: string | null, bucket: number | null) => (() => Promise<void>) | null;
 };
@@ -148,6 +150,10 @@ export class Calls {
   /** Brings a request to the node that has what it is about. What none has, this one answers. */
   #find(exchange: Exchange, found: Found): void {
     if (!this.#isOurs(exchange)) return;
+    if (found.of === 'run' && this.#options.isStranger?.(exchange)) {
+      this.#answer(exchange, null, null);
+      return;
+    }
     const find = (body: Buffer | null) =>
       this.#finder.find(exchange, found).then(
         (app) =>
