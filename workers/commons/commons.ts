@@ -18,7 +18,7 @@ import { COMMONS_FILE, type LeaveReason } from '../../protocol/wire/commons.ts';
 import { type ActorSpec, type Frame, Kind } from '../../protocol/wire/frames.ts';
 import { type Link, openLink, pong } from '../../protocol/wire/link.ts';
 import { loadSqlite, openSqlite } from '../../storage/sqlite.ts';
-import { loadValidators } from '../handler/load-validators.ts';
+import { lazyValidators } from '../handler/load-validators.ts';
 import { osThreadNumber } from '../handler/memory-watch.ts';
 import type { Given, NodeTimer, Resident, Settle } from './given.ts';
 import { TurnPulse } from './pulse.ts';
@@ -77,7 +77,7 @@ class Home {
     this.#resident = this.#settle({
       spec,
       script: readFileSync(join(spec.preparedDir, COMMONS_FILE), 'utf8'),
-      validators: loadValidators(readFileSync(join(spec.preparedDir, 'validators.js'), 'utf8')),
+      validators: lazyValidators(readFileSync(join(spec.preparedDir, 'validators.js'), 'utf8')),
     });
   }
 

@@ -61,7 +61,7 @@ export type GivenApp = {
   spec: ActorSpec;
   /** JSON text of a `CommonsScript`. */
   script: string;
-  validators: Validators;
+  validators: Validators['queries'];
 };
 
 /** Throws when the version cannot be run. Called once in a realm. */

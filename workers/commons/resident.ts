@@ -81,7 +81,7 @@ export function prepare(thread: Given): Settle {
 function settle(app: GivenApp, given: Given, log: AppLog, redactor: Redactor, positions: SourcePositions): Resident {
   const { spec } = app;
   const { send } = given;
-  const validators = { queries: ownValidators(app.validators.queries), actions: {}, automations: {} };
+  const validators = { queries: ownValidators(app.validators), actions: {}, automations: {} };
   const failures = new HandlerErrors([spec.codeDir, spec.preparedDir, given.install], redactor, positions);
   const secrets = new ActorSecrets(spec.app, redactor);
   const reader = new Reader(inRealm(given.openSqlite), spec.dataFile, spec.migrated);

@@ -4,7 +4,7 @@ import ucs2length from 'ajv/dist/runtime/ucs2length.js';
 import uri from 'ajv/dist/runtime/uri.js';
 import ValidationError from 'ajv/dist/runtime/validation_error.js';
 import * as formats from 'ajv-formats/dist/formats.js';
-import type { Validators } from './validators.ts';
+import type { Validate, Validators } from './validators.ts';
 
 // App code could replace them.
 const { hasOwn, keys } = Object;
@@ -20,6 +20,37 @@ export function loadValidators(code: string): Validators {
   );
   const { queries = {}, actions = {}, automations = {} } = module.exports;
   return { queries, actions, automations };
+}
+
+/** Where the code of one schema begins; what a schema says has no line of its own. */
+const EACH = /^(?=exports\.\w+\[".*"\] = \(function \(module\) \{$)/m;
+const QUERY = /^exports\.queries\[(".*")\]/;
+
+/**
+ * Those of queries, each compiled when it is first used: most calls of a quiet app are its first one. Only for where no app code runs,
+ * which could replace what a validator keeps of the language.
+ */
+export function lazyValidators(code: string): Validators['queries'] {
+  const [head, ...each] = code.split(EACH) as [string, ...string[]];
+  const { queries } = loadValidators(head);
+  for (const one of each) {
+    const [, quoted] = QUERY.exec(one) ?? [];
+    if (quoted === undefined) continue;
+    const name = JSON.parse(quoted) as string;
+    queries[name] = whenUsed(() => loadValidators(head + one).queries[name] as Validate);
+  }
+  return queries;
+}
+
+function whenUsed(load: () => Validate): Validate {
+  let loaded: Validate | undefined;
+  const validate: Validate = (input) => {
+    loaded ??= load();
+    const isValid = loaded(input);
+    validate.errors = loaded.errors ?? null;
+    return isValid;
+  };
+  return validate;
 }
 
 /**
