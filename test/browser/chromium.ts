@@ -11,10 +11,20 @@ export function withoutChromium(): string | false {
 
 let shared: Promise<Browser> | undefined;
 
-/** One for all tests of a file, from the first that asks for it on; it ends with the file. */
+/**
+ * One for all tests of a file, from the first that asks for it on; it ends with the file. Its pages are asked not to move, as a user
+ * can ask them: each frame is drawn by the processor.
+ */
 export function sharedChromium(): Promise<Browser> {
-  shared ??= startChromium();
+  shared ??= start();
   return shared;
+}
+
+async function start(): Promise<Browser> {
+  const browser = await startChromium();
+  const newContext = browser.newContext.bind(browser);
+  browser.newContext = (options) => newContext({ reducedMotion: 'reduce', ...options });
+  return browser;
 }
 
 after(async () => {

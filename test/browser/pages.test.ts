@@ -64,6 +64,8 @@ describe('in a browser', { skip: withoutChromium() }, () => {
     context = await (await sharedChromium()).newContext({
       viewport: { width: 1120, height: 620 },
       colorScheme: 'light',
+      // Examples have scripts that move something.
+      reducedMotion: 'no-preference',
     });
     context.setDefaultTimeout(PATIENCE_MS);
     complaints = [];
