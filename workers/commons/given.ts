@@ -4,6 +4,7 @@ import type { LeaveReason } from '../../protocol/wire/commons.ts';
 import type { ActorSpec, Frame } from '../../protocol/wire/frames.ts';
 import type { OpenSqlite } from '../handler/context/reader.ts';
 import type { Validators } from '../handler/validators.ts';
+import type { NodeWeb } from './web/node-web.ts';
 
 export type TimerKind = 'timeout' | 'interval' | 'immediate';
 
@@ -15,15 +16,6 @@ export type NodeTimer = {
   refresh?(): unknown;
   [Symbol.toPrimitive]?(): number;
 };
-
-/** What the web's globals of a realm are made of (`web/`). */
-export type NodeWeb = Pick<
-  typeof globalThis,
-  'URL' | 'URLSearchParams' | 'TextEncoder' | 'TextDecoder' | 'atob' | 'btoa'
-> &
-  Pick<typeof import('node:crypto'), 'randomBytes' | 'randomUUID'> & {
-    types: Pick<typeof import('node:util').types, 'isProxy' | 'isDate' | 'isMap' | 'isSet' | 'isArrayBuffer'>;
-  };
 
 /** Objects of the thread's realm: app code must not get hold of them. Those of a realm are there before its app. */
 export type Given = {

@@ -3,8 +3,8 @@
  * does again in a thread, which says why.
  */
 import { across } from '../crossing.ts';
-import type { NodeWeb } from '../given.ts';
 import { leave } from '../leaving.ts';
+import type { NodeWeb } from './node-web.ts';
 import { asWebClass } from './realm-class.ts';
 
 /** Of ES2024, which Node 20 has. */

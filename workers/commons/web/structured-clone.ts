@@ -2,8 +2,8 @@
  * Gives a realm its `structuredClone`: Node's makes objects of the thread. Plain data, dates, maps, sets and bytes are copied here; other
  * values move the app.
  */
-import type { NodeWeb } from '../given.ts';
 import { leave } from '../leaving.ts';
+import type { NodeWeb } from './node-web.ts';
 import { bytesOf, typedArrayName } from './text-coding.ts';
 
 type Types = NodeWeb['types'];

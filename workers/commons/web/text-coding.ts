@@ -1,7 +1,7 @@
 /** Gives a realm its `TextEncoder` and `TextDecoder`: bytes are copied, and the thread sees no object of the app. */
 import { across } from '../crossing.ts';
-import type { NodeWeb } from '../given.ts';
 import { leave } from '../leaving.ts';
+import type { NodeWeb } from './node-web.ts';
 import { asWebClass } from './realm-class.ts';
 
 // App code could replace them.

@@ -1,7 +1,7 @@
 /** Gives a realm its `URL`, over one of the thread that gets and gives texts only. */
 import { across } from '../crossing.ts';
-import type { NodeWeb } from '../given.ts';
 import { leave } from '../leaving.ts';
+import type { NodeWeb } from './node-web.ts';
 import { asWebClass } from './realm-class.ts';
 import { makeSearchParams, type OwnedParams } from './search-params.ts';
 

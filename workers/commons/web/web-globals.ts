@@ -4,8 +4,8 @@
  */
 import { effect } from '../../handler/effects.ts';
 import { across } from '../crossing.ts';
-import type { NodeWeb } from '../given.ts';
 import { leave } from '../leaving.ts';
+import type { NodeWeb } from './node-web.ts';
 import { asWebClass } from './realm-class.ts';
 import { makeStructuredClone } from './structured-clone.ts';
 import { bytesOf, makeTextDecoder, makeTextEncoder, typedArrayName } from './text-coding.ts';
