@@ -18,16 +18,20 @@ const { inspect } = { inspect: Symbol.for('nodejs.util.inspect.custom') };
 
 /** What these functions give and throw when there is hardly any stack left. */
 async function atTheEnd(functions) {
-  const seen = [];
+  const found = {};
   for (const [name, run] of Object.entries(functions)) {
+    const seen = [];
     let left = 40;
     (function down() {
       try { down(); } catch (error) { seen.push([name, error]); }
       if (left-- > 0) try { seen.push([name, run()]); } catch (error) { seen.push([name, error]); }
     })();
+    const settled = await Promise.allSettled(seen.map(([, value]) => value));
+    for (const [i, { value, reason }] of settled.entries()) Object.assign(found, { [name + i]: value, [name + i + '!']: reason });
+    // As below.
+    await new Promise((go) => setTimeout(go));
   }
-  const settled = await Promise.allSettled(seen.map(([, value]) => value));
-  return Object.fromEntries(settled.flatMap(({ value, reason }, i) => [[i + seen[i][0], value], [i + seen[i][0] + '!', reason]]));
+  return found;
 }
 
 function ofTheWeb() {
