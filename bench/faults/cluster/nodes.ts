@@ -174,6 +174,8 @@ async function startAgain(gateway: TestGateway, port: number): Promise<void> {
       await gateway.start(String(port));
       return;
     } catch (error) {
+      // One that was only late would have the data directory.
+      await gateway.kill();
       if (tries === STARTS) throw error;
     }
   }
