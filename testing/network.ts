@@ -32,10 +32,12 @@ export class Network {
   readonly #cuts = new Set<string>();
   readonly #slow = new Set<string>();
 
+  /** Neither the bridge nor its ends here have an address: browsers end their requests when one comes or goes. */
   constructor() {
     ip(`link add ${this.#bridge} type bridge`);
-    ip(`addr add ${this.#prefix}.1/24 dev ${this.#bridge}`);
-    ip(`link set ${this.#bridge} up`);
+    ip(`link set ${this.#bridge} addrgenmode none up`);
+    ip(`addr add ${this.#prefix}.1/32 dev lo`);
+    ip(`route add ${this.#prefix}.0/24 dev ${this.#bridge} src ${this.#prefix}.1`);
     process.once('exit', () => this.close());
   }
 
@@ -47,8 +49,7 @@ export class Network {
     this.#hosts.set(name, host);
     ip(`netns add ${inside}`);
     ip(`link add ${outside} type veth peer name eth0 netns ${inside}`);
-    ip(`link set ${outside} master ${this.#bridge}`);
-    ip(`link set ${outside} up`);
+    ip(`link set ${outside} master ${this.#bridge} addrgenmode none up`);
     ip(`-n ${inside} link set lo up`);
     ip(`-n ${inside} addr add ${host}/24 dev eth0`);
     ip(`-n ${inside} link set eth0 up`);
@@ -90,6 +91,7 @@ export class Network {
     for (const name of this.#hosts.keys()) ip(`netns del ${this.#space(name)}`);
     this.#hosts.clear();
     ip(`link del ${this.#bridge}`);
+    ip(`addr del ${this.#prefix}.1/32 dev lo`);
   }
 
   #wordsFor(from: string, to: string): { cut: string; mend: string } {
