@@ -36,10 +36,11 @@ export function makeSearchParams({ URLSearchParams: NodeParams }: Pick<NodeWeb, 
     if (given.length < needed) refuse();
   };
 
-  const parsed = (query: string): Pair[] =>
+  /** What null means depends on Node's version. */
+  const parsed = (query: string | null): Pair[] =>
     across(() => {
       const pairs: Pair[] = [];
-      const found = new NodeParams(query).entries();
+      const found = new NodeParams(query as string).entries();
       for (let next = found.next(); next.done !== true; next = found.next()) pairs.push([next.value[0], next.value[1]]);
       return pairs;
     });
@@ -76,7 +77,8 @@ export function makeSearchParams({ URLSearchParams: NodeParams }: Pick<NodeWeb, 
   };
 
   const pairsIn = (init: unknown): Pair[] => {
-    if (init === undefined || init === null) return [];
+    if (init === undefined) return [];
+    if (init === null) return parsed(init);
     if (typeof init !== 'object' && typeof init !== 'function') return parsed(text(init));
     const iterator = (init as Partial<Iterable<unknown>>)[Symbol.iterator];
     return iterator === undefined || iterator === null ? membersOf(init) : pairsOf(init as Iterable<unknown>);
