@@ -20,7 +20,7 @@ export function whyNoNetwork(): string | null {
     ip(`netns del ${name}`);
     return null;
   } catch (error) {
-    return `network namespaces cannot be made here (${(error as Error).message.trim().split('\n').at(-1)})`;
+    return `network namespaces cannot be made here; they need Linux, root and the program ip (${(error as Error).message.trim().split('\n').at(-1)})`;
   }
 }
 

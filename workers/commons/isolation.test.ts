@@ -11,6 +11,22 @@ before(async () => {
 });
 after(() => supervisor.close());
 
+/** What the web's globals give. */
+const WEB = `function ofTheWeb() {
+  const failed = (run) => { try { return run(); } catch (error) { return error; } };
+  const url = new URL('/p?a=1#h', 'http://u@h:1');
+  const { searchParams } = url;
+  searchParams.append('b', 'c');
+  const iterator = searchParams.entries();
+  const decoder = new TextDecoder('utf-8', { fatal: true });
+  const bytes = new TextEncoder().encode('aä');
+  return [url, url.href, searchParams, iterator, iterator.next(), [...searchParams], searchParams.getAll('a'), decoder, bytes, bytes.buffer,
+    new TextEncoder(), new TextEncoder().encodeInto('x', bytes), decoder.decode(new Uint8Array([97])), crypto, crypto.randomUUID(),
+    crypto.getRandomValues(new Uint8Array(2)), structuredClone({ m: new Map([[{}, new Set([bytes])]]), d: new Date(0), v: new DataView(bytes.buffer) }),
+    atob('YQ=='), btoa('a'), failed(() => new URL('x', 'y')), failed(() => decoder.decode(new Uint8Array([255]))),
+    failed(() => new TextDecoder('none')), failed(() => { url.href = 'x'; }), failed(() => new URL(Symbol())), URL.canParse('x')];
+}`;
+
 /** Walks from what a handler has, and gives the paths of objects whose last prototype is not this realm's. */
 const WALK = `
 const own = Object.prototype;
@@ -34,20 +50,7 @@ async function atTheEnd(functions) {
   return found;
 }
 
-function ofTheWeb() {
-  const failed = (run) => { try { return run(); } catch (error) { return error; } };
-  const url = new URL('/p?a=1#h', 'http://u@h:1');
-  const { searchParams } = url;
-  searchParams.append('b', 'c');
-  const iterator = searchParams.entries();
-  const decoder = new TextDecoder('utf-8', { fatal: true });
-  const bytes = new TextEncoder().encode('aä');
-  return [url, url.href, searchParams, iterator, iterator.next(), [...searchParams], searchParams.getAll('a'), decoder, bytes, bytes.buffer,
-    new TextEncoder(), new TextEncoder().encodeInto('x', bytes), decoder.decode(new Uint8Array([97])), crypto, crypto.randomUUID(),
-    crypto.getRandomValues(new Uint8Array(2)), structuredClone({ m: new Map([[{}, new Set([bytes])]]), d: new Date(0), v: new DataView(bytes.buffer) }),
-    atob('YQ=='), btoa('a'), failed(() => new URL('x', 'y')), failed(() => decoder.decode(new Uint8Array([255]))),
-    failed(() => new TextDecoder('none')), failed(() => { url.href = 'x'; }), failed(() => new URL(Symbol())), URL.canParse('x')];
-}
+${WEB}
 
 /** What code of an app is given while its values are written to the console. */
 function written(log) {
@@ -135,6 +138,37 @@ for (const [name, input] of [
     assert.deepEqual(foreign, []);
     assert.ok(seen > 500, `${seen} objects`);
   });
+
+test('an app that replaces the methods of its language is handed objects of its realm only', async () => {
+  const query = `const { getPrototypeOf, getOwnPropertyDescriptor, defineProperty } = Object;
+    const { ownKeys, apply } = Reflect;
+    const foreign = [];
+    const push = foreign.push.bind(foreign);
+    const look = (of, key, value) => {
+      if (Object(value) !== value || value instanceof Object || getPrototypeOf(value) === null) return;
+      push(of + '.' + String(key));
+    };
+    ${WEB}
+    export default () => {
+      for (const Class of [Array, getPrototypeOf(Uint8Array), ArrayBuffer, DataView, Map, Set, Date, String, RegExp, Number, Error, Function])
+        for (const key of ownKeys(Class.prototype)) {
+          const found = getOwnPropertyDescriptor(Class.prototype, key);
+          if (key === 'constructor' || typeof found.value !== 'function' || !found.configurable) continue;
+          const { value: own } = found;
+          const replaced = function (...given) {
+            look(Class.name, key, this);
+            for (let i = 0; i < given.length; i++) look(Class.name, key, given[i]);
+            return apply(own, this, given);
+          };
+          defineProperty(Class.prototype, key, { ...found, value: replaced });
+        }
+      ofTheWeb();
+      return [...new Set(foreign)];
+    };`;
+  const app = await supervisor.app({ files: { 'queries/q.js': query } });
+  assert.deepEqual((await app.query('q')).value, []);
+  assert.equal(app.inCommons, true, `it left: ${app.left}`);
+});
 
 test('neither does it when its values, which run code of its own, are written to the console', async () => {
   const neighbour = await supervisor.app({

@@ -1,4 +1,4 @@
-/** Gives a realm its `TextEncoder` and `TextDecoder`: bytes are copied, and the thread sees no object of the app. */
+/** Gives a realm its `TextEncoder` and `TextDecoder`. The thread gets texts and new views of bytes, and what it gives is copied. */
 import { across } from '../crossing.ts';
 import { leave } from '../leaving.ts';
 import type { NodeWeb } from './node-web.ts';
